@@ -1,0 +1,179 @@
+// Package udfgate is the vocabulary of the gateway: the nouns that its rooms
+// exchange. It holds types and tiny methods, does no I/O and imports none of
+// the rooms. ARCHITECTURE.md is the map.
+package udfgate
+
+import "fmt"
+
+// Kind is the family of an Arrow type. The zero Kind is no type at all.
+type Kind uint8
+
+// The kinds that a column can have today.
+const (
+	KindInvalid Kind = iota
+	Bool
+	Int8
+	Int16
+	Int32
+	Int64
+	Uint8
+	Uint16
+	Uint32
+	Uint64
+	Float32
+	Float64
+	Utf8
+	Binary
+)
+
+var kindNames = [...]string{
+	"invalid", "bool", "int8", "int16", "int32", "int64",
+	"uint8", "uint16", "uint32", "uint64", "float32", "float64", "utf8", "binary",
+}
+
+// String is the name used in every message, signature and LOAD frame.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// KindByName is the inverse of String; false for an unknown name.
+func KindByName(name string) (Kind, bool) {
+	for k, n := range kindNames {
+		if k > 0 && n == name {
+			return Kind(k), true
+		}
+	}
+	return KindInvalid, false
+}
+
+// Width is the size of one value in bytes; 0 for bool (one bit), utf8 and binary.
+func (k Kind) Width() int {
+	switch k {
+	case Int8, Uint8:
+		return 1
+	case Int16, Uint16:
+		return 2
+	case Int32, Uint32, Float32:
+		return 4
+	case Int64, Uint64, Float64:
+		return 8
+	default:
+		return 0
+	}
+}
+
+// Variable reports whether values of the kind have an offsets buffer.
+func (k Kind) Variable() bool { return k == Utf8 || k == Binary }
+
+// Type is the type of a column. It is comparable; parameters of later types
+// become fields beside Kind.
+type Type struct {
+	Kind Kind
+}
+
+// String is the Arrow name of the type, e.g. int64.
+func (t Type) String() string { return t.Kind.String() }
+
+// KeyValue is one pair of schema or field metadata, in the order sent.
+type KeyValue struct{ Key, Value string }
+
+// Field is a named, typed column of a schema.
+type Field struct {
+	Name     string
+	Type     Type
+	Nullable bool
+	Metadata []KeyValue
+}
+
+// Schema is an ordered list of fields.
+type Schema struct {
+	Fields   []Field
+	Metadata []KeyValue
+}
+
+// Mode says how a body takes its input.
+type Mode string
+
+// ModeRow calls the body once per row.
+const ModeRow Mode = "row"
+
+// Volatility says how far a function's answer may be reused or repeated.
+type Volatility string
+
+// Volatilities, from the most to the least repeatable.
+const (
+	Immutable Volatility = "immutable"
+	Stable    Volatility = "stable"
+	Volatile  Volatility = "volatile"
+)
+
+// Function is one registered function of one generation of a pool. It is
+// immutable once published: server, pool and metrics share the pointer.
+type Function struct {
+	Number      uint32 // names the function in CALL frames
+	Generation  uint32 // loaded version of the pool's modules, from 1
+	Name        string // short name, unique or not
+	Module      string // module that served it; "module.name" is the canonical name
+	Pool        string // pool that runs it
+	Args        []Field
+	Result      Field
+	Mode        Mode
+	Volatility  Volatility
+	Elementwise bool
+	Idempotent  bool
+	Version     string // 12 hex digits of sha256(source, interpreter, packages)
+}
+
+// Canonical is the name that is unique in a gateway: module.name.
+func (f *Function) Canonical() string { return f.Module + "." + f.Name }
+
+// Signature is the function as people write it: name(a int64, b utf8?) -> int64.
+func (f *Function) Signature() string {
+	s := f.Name + "("
+	for i, a := range f.Args {
+		if i > 0 {
+			s += ", "
+		}
+		s += a.Name + " " + a.Type.String() + nullMark(a.Nullable)
+	}
+	return s + ") -> " + f.Result.Type.String() + nullMark(f.Result.Nullable)
+}
+
+func nullMark(nullable bool) string {
+	if nullable {
+		return "?"
+	}
+	return ""
+}
+
+// Call is one batch on its way through a backend. The server fills it; the
+// backend adds to Timeline and Work and never keeps it.
+type Call struct {
+	ID        uint64 // unique in the process; travels in the frame header
+	Function  *Function
+	Principal string
+	// Deadline is the latest instant (internal/clock nanoseconds) at which the
+	// answer is of use; 0 means none. Limit names it in the error text, for
+	// example "--timeout", and LimitNS is its whole length.
+	Deadline int64
+	Limit    string
+	LimitNS  int64
+
+	Timeline Timeline
+	Work     Work
+	Cold     bool
+	// Attempts counts chunks handed to a worker, Crossings those answered.
+	Attempts  int64
+	Crossings int64
+	// SlotBytes and ResultBytes are the arena bytes held for the input (batch
+	// and rendered value forms) and the body bytes of the answer.
+	SlotBytes   int64
+	ResultBytes int64
+	// WorkerPeakBytes is the worker's peak resident set, 0 if unknown.
+	WorkerPeakBytes int64
+	// Worker is the process that ran the body, for the bill.
+	Worker string
+}
