@@ -90,6 +90,9 @@ func (l *Ledger) Add(t *Timeline) {
 	if t.To <= t.From {
 		return
 	}
+	if l.open == nil {
+		l.open, l.edges = make([]Span, 0, 2*len(t.inline)), make([]int64, 0, 4*len(t.inline))
+	}
 	l.put(Span{StateOther, t.From, t.To})
 	for _, s := range t.Spans {
 		l.put(Span{s.State, max(s.From, t.From), min(s.To, t.To)})

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/udfgate/udfgate"
+)
+
+// cost is one phase of a bill with what helps against it.
+type cost struct {
+	name  string
+	ns    int64
+	parts []cost // indented below it; they add up to ns
+	cure  string
+}
+
+// costs are the phases in the order of a call's life. Their ns add up to the
+// wall.
+func costs(b *udfgate.Bill) []cost {
+	return []cost{
+		{name: "queue", ns: b.QueueNS, cure: "all workers were busy: more workers (--workers) or fewer calls at once"},
+		{name: "coalesce", ns: b.CoalesceNS, cure: "calls waited to be sent together: a smaller fill delay"},
+		{name: "start", ns: b.StartNS, cure: "a worker had to be started first: the next call finds it warm"},
+		{
+			name: "conversion", ns: b.ConversionNS, parts: []cost{{name: "gateway", ns: b.ConvGatewayNS}, {name: "worker", ns: b.ConvWorkerNS}},
+			cure: "turning Arrow columns into Python values and back costs more than the work on them: fewer or narrower columns",
+		},
+		{
+			name: "crossing", ns: b.CrossingNS, parts: []cost{{name: "out", ns: b.CrossingOutNS}, {name: "back", ns: b.CrossingBackNS}},
+			cure: "going to the worker and back costs more than the work there: more rows per batch",
+		},
+		{name: "body", ns: b.BodyNS, cure: "the function's own code: make it do less, or run it on more workers"},
+		{name: "reply", ns: b.ReplyNS, cure: "the caller read its answers slowly"},
+		{name: "other", ns: b.OtherNS, cure: "receiving, checking and routing in the gateway: more rows per batch"},
+	}
+}
+
+// writeBill prints the phases with time and share, then the sentence that says
+// which cost dominates.
+func writeBill(w io.Writer, b *udfgate.Bill) error {
+	g := grid{head: []string{"phase", "time", "share", "per row"}, right: []bool{false, true, true, true}}
+	row := func(name string, ns int64) {
+		g.add(name, durationText(ns), shareText(ns, b.WallNS), perRow(ns, b.Rows))
+	}
+	for _, c := range costs(b) {
+		if c.ns == 0 && c.parts == nil {
+			continue // rare phases would only make the table longer
+		}
+		row(c.name, c.ns)
+		for _, p := range c.parts {
+			row("  "+p.name, p.ns)
+		}
+	}
+	row("wall", b.WallNS)
+	if err := g.write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s\n", dominant(b))
+	return err
+}
+
+// dominant is the sentence: the largest phase, how large, and its cure.
+func dominant(b *udfgate.Bill) string {
+	if b.WallNS == 0 {
+		return "No time was spent: the call had no rows."
+	}
+	all := costs(b)
+	top := all[0]
+	for _, c := range all[1:] {
+		if c.ns > top.ns {
+			top = c
+		}
+	}
+	share := shareText(top.ns, b.WallNS)
+	if 2*top.ns >= b.WallNS {
+		return fmt.Sprintf("The %s dominates, with %s of the time; %s.", top.name, share, top.cure)
+	}
+	return fmt.Sprintf("No cost dominates; the largest is the %s, with %s of the time; %s.", top.name, share, top.cure)
+}
+
+// speed is "336,776 rows in 6 batches, 1.2 s, 281,000 rows/s".
+func speed(rows, batches int64, took time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s in %s, %s", plural(rows, "row"), plural(batches, "batch"), durationText(int64(took)))
+	if took > 0 && rows > 0 {
+		fmt.Fprintf(&b, ", %s rows/s", humanize.Comma(int64(float64(rows)/took.Seconds())))
+	}
+	return b.String()
+}
+
+func plural(n int64, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return humanize.Comma(n) + " " + noun
+}
+
+// durationText has three significant digits, which is what a clock on a busy
+// machine can tell.
+func durationText(ns int64) string {
+	switch v := float64(ns); {
+	case v >= 1e9:
+		return fmt.Sprintf("%s s", digits(v/1e9))
+	case v >= 1e6:
+		return fmt.Sprintf("%s ms", digits(v/1e6))
+	case v >= 1e3:
+		return fmt.Sprintf("%s µs", digits(v/1e3))
+	default:
+		return fmt.Sprintf("%d ns", ns)
+	}
+}
+
+func digits(v float64) string {
+	switch {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+func shareText(ns, wall int64) string {
+	if wall == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(ns)/float64(wall))
+}
+
+func perRow(ns, rows int64) string {
+	if rows == 0 {
+		return "–"
+	}
+	if v := float64(ns) / float64(rows); v < 99.95 && v > 0 {
+		return fmt.Sprintf("%.1f ns", v)
+	}
+	return durationText(ns / rows)
+}

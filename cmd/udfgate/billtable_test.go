@@ -1,0 +1,92 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/udfgate/udfgate"
+)
+
+func TestWriteBill(t *testing.T) {
+	b := &udfgate.Bill{
+		Rows: 1000, WallNS: 2_000_000, QueueNS: 1_000, ConversionNS: 300_000, ConvGatewayNS: 100_000, ConvWorkerNS: 200_000,
+		CrossingNS: 99_000, CrossingOutNS: 50_000, CrossingBackNS: 49_000, BodyNS: 1_500_000, OtherNS: 100_000,
+	}
+	var out strings.Builder
+	if err := writeBill(&out, b); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"queue", "  gateway", "  worker", "  out", "  back", "body", "reply", "other", "wall",
+	} {
+		if has := strings.Contains(out.String(), "\n"+line+" "); has == (line == "reply") {
+			t.Errorf("line %q: %v in\n%s", line, has, out.String())
+		}
+	}
+	if !strings.Contains(out.String(), "1.50 ms   75.0 %  1.50 µs") {
+		t.Errorf("body's line:\n%s", out.String())
+	}
+	if last := "The body dominates, with 75.0 % of the time; the function's own code: make it do less, or run it on more workers.\n"; !strings.HasSuffix(out.String(), last) {
+		t.Errorf("sentence:\n%s", out.String())
+	}
+}
+
+func TestDominant(t *testing.T) {
+	for _, c := range []struct {
+		bill udfgate.Bill
+		want string
+	}{
+		{udfgate.Bill{WallNS: 10, CrossingNS: 6, BodyNS: 4}, "The crossing dominates, with 60.0 % of the time; "},
+		{udfgate.Bill{WallNS: 10, CrossingNS: 3, BodyNS: 4, ConversionNS: 3}, "No cost dominates; the largest is the body, with 40.0 % of the time; "},
+		{udfgate.Bill{}, "No time was spent"},
+	} {
+		if got := dominant(&c.bill); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+// The phases of the table are those of the bill: they add up to the wall.
+func TestCosts_addUp(t *testing.T) {
+	var p udfgate.Partition
+	for i := range p {
+		p[i] = int64(1) << i
+	}
+	var b udfgate.Bill
+	b.SetPartition(&p)
+	sum := int64(0)
+	for _, c := range costs(&b) {
+		sum += c.ns
+		parts := int64(0)
+		for _, part := range c.parts {
+			parts += part.ns
+		}
+		if c.parts != nil && parts != c.ns {
+			t.Errorf("%s: parts are %d, want %d", c.name, parts, c.ns)
+		}
+	}
+	if sum != b.WallNS {
+		t.Errorf("sum = %d, wall = %d", sum, b.WallNS)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for got, want := range map[string]string{
+		durationText(999):                       "999 ns",
+		durationText(1_000):                     "1.00 µs",
+		durationText(12_345):                    "12.3 µs",
+		durationText(999_400):                   "999 µs",
+		durationText(2_500_000_000):             "2.50 s",
+		perRow(500, 1000):                       "0.5 ns",
+		perRow(5, 0):                            "–",
+		speed(336776, 6, 1200*time.Millisecond): "336,776 rows in 6 batches, 1.20 s, 280,646 rows/s",
+		speed(1, 1, 0):                          "1 row in 1 batch, 0 ns",
+		printable("a\x1b[31m\n\"q\""):           `a\x1b[31m\n"q"`,
+		printable(strings.Repeat("日", 30)):      strings.Repeat("日", 23) + "…",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	client "github.com/udfgate/udfgate/clients/go"
+)
+
+// connectTime bounds the first contact of a client command.
+const connectTime = 5 * time.Second
+
+// clientFlags are those of every command that calls a gateway.
+type clientFlags struct {
+	Addr   string   `default:"127.0.0.1:8815" placeholder:"ADDR" help:"Gateway to call: host:port or unix:/path (${default})."`
+	Serve  []string `placeholder:"FILE.py" help:"Serve these files for the run, instead of calling a gateway."`
+	Python string   `default:"python3" placeholder:"PATH" help:"With --serve: interpreter or virtual environment (${default})."`
+}
+
+// connect reaches the gateway that the flags name, or starts one for the run.
+// done ends both.
+func (c *clientFlags) connect(ctx context.Context, con *console) (gate *client.Client, done func(), err error) {
+	addr := c.Addr
+	done = func() {}
+	if len(c.Serve) > 0 {
+		if addr, done, err = embed(ctx, con, c.Serve, c.Python); err != nil {
+			return nil, nil, err
+		}
+	}
+	gate, err = dial(ctx, addr)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return gate, func() {
+		_ = gate.Close() // every answer has been read
+		done()
+	}, nil
+}
+
+func dial(ctx context.Context, addr string) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	gate, err := client.Connect(ctx, addr)
+	if errors.Is(err, client.ErrUnreachable) {
+		return nil, &failure{
+			code: exitNoGate, err: err,
+			hint: "start one with udfgate serve FILE.py, or give --addr or --serve FILE.py",
+		}
+	}
+	if err != nil {
+		return nil, callFailed(err, nil)
+	}
+	return gate, nil
+}
+
+// embed starts a gateway of this process over a private socket. It logs errors
+// only: what the caller has to know is in the answer or in its error.
+func embed(ctx context.Context, con *console, paths []string, python string) (addr string, done func(), err error) {
+	log, err := newLogger(con.err, "text", "error")
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "udfgate-")
+	if err != nil {
+		return "", nil, &failure{code: exitNoGate, what: "temporary folder", err: cause(err)}
+	}
+	remove := func() { _ = os.RemoveAll(dir) } // the system clears what is left
+	addr = "unix:" + filepath.Join(dir, "flight.sock")
+	g, err := startGateway(ctx, settings{
+		paths: paths, python: python, cores: takeCores(), log: log, listen: []string{addr}, http: "off",
+		timeout: timeoutDefault, queueTimeout: queueTimeoutDefault, drainTimeout: drainTimeoutDefault,
+		maxQueue: maxQueueDefault, messageBytesMax: messageBytesMaxDefault, batchRowsMax: batchRowsMaxDefault,
+		inflightBytesMax: inflightDefault(),
+	})
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	return addr, func() {
+		g.close()
+		remove()
+	}, nil
+}

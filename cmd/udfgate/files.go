@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/udfgate/udfgate/pool"
+)
+
+// served is what the paths on the command line come to.
+type served struct {
+	modules []pool.Module
+	path    []string // folders of the files, for sys.path
+}
+
+// findServed resolves FILE.py… and DIR. Files are opened once here, so that a
+// missing one is the caller's mistake and not a failing worker.
+func findServed(paths []string) (*served, error) {
+	var files []string
+	for _, p := range paths {
+		more, err := listServed(p)
+		if err != nil {
+			return nil, &failure{code: exitUsage, what: "serve " + p, err: err}
+		}
+		files = append(files, more...)
+	}
+	s := &served{}
+	byName := map[string]string{}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".py")
+		if other, twice := byName[name]; twice {
+			return nil, &failure{
+				code: exitNoGate, what: "serve " + file, err: fmt.Errorf("module %q is already served from %s", name, other),
+				hint: "functions are named module.function: rename one of the files",
+			}
+		}
+		byName[name] = file
+		whole, err := filepath.Abs(file)
+		if err != nil {
+			return nil, &failure{code: exitUsage, what: "serve " + file, err: err}
+		}
+		s.modules = append(s.modules, pool.Module{Name: name, File: whole})
+		if dir := filepath.Dir(whole); !slices.Contains(s.path, dir) {
+			s.path = append(s.path, dir)
+		}
+	}
+	return s, nil
+}
+
+// listServed is the file itself, or the *.py of a folder without a leading _
+// or dot, in the order of their names.
+func listServed(name string) ([]string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, cause(err)
+	}
+	if !info.IsDir() {
+		if filepath.Ext(name) != ".py" {
+			return nil, errors.New("wanted a .py file or a folder of them")
+		}
+		return []string{name}, readable(name)
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, cause(err)
+	}
+	var files []string
+	for _, e := range entries {
+		if e.IsDir() || filepath.Ext(e.Name()) != ".py" || strings.HasPrefix(e.Name(), "_") || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		file := filepath.Join(name, e.Name())
+		if err := readable(file); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		files = append(files, file)
+	}
+	if len(files) == 0 {
+		return nil, errors.New("the folder has no *.py to serve")
+	}
+	return files, nil
+}
+
+func readable(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return cause(err)
+	}
+	return f.Close()
+}
+
+// probeTime bounds how long a start script may take to name its interpreter.
+const probeTime = 10 * time.Second
+
+// findPython turns --python into an interpreter: a program, or the folder of a
+// virtual environment.
+func findPython(ctx context.Context, name string) (string, error) {
+	wrong := func(err error) error {
+		return &failure{
+			code: exitNoGate, what: "python " + name, err: err,
+			hint: "--python takes an interpreter or the folder of a virtual environment",
+		}
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		for _, program := range []string{"bin/python3", "bin/python"} {
+			if found, err := exec.LookPath(filepath.Join(name, program)); err == nil {
+				return filepath.Abs(found)
+			}
+		}
+		return "", wrong(errors.New("the folder is no virtual environment: it has no bin/python3"))
+	}
+	found, err := exec.LookPath(name)
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return "", wrong(errors.New("not executable"))
+		}
+		if strings.Contains(name, "/") {
+			return "", wrong(errors.New("not found"))
+		}
+		return "", wrong(errors.New("not found in PATH"))
+	}
+	if found, err = filepath.Abs(found); err != nil {
+		return "", wrong(err)
+	}
+	if found, err = behindScript(ctx, found); err != nil {
+		return "", wrong(err)
+	}
+	return found, nil
+}
+
+// behindScript asks a start script, such as those of pyenv, for the
+// interpreter behind it. Each worker would pay for the shell otherwise: about
+// four times the start of Python itself.
+func behindScript(ctx context.Context, program string) (string, error) {
+	f, err := os.Open(program)
+	if err != nil { // executable but not readable: no script, scripts are read
+		return program, nil
+	}
+	defer f.Close()
+	var magic [2]byte
+	if _, err := io.ReadFull(f, magic[:]); err != nil || !bytes.Equal(magic[:], []byte("#!")) {
+		return program, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, program, "-c", "import sys; print(sys.executable)").Output()
+	if err != nil {
+		return "", fmt.Errorf("the script did not start an interpreter: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

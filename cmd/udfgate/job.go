@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/udfgate/udfgate"
+	client "github.com/udfgate/udfgate/clients/go"
+	"github.com/udfgate/udfgate/internal/tabular"
+	"golang.org/x/sync/errgroup"
+)
+
+// windowBatches is how many batches may be sent without an answer: enough to
+// keep a worker busy while the next batch is read; more would only hold memory.
+const windowBatches = 4
+
+// job streams a source through a function. It is what `call` and `demo` do.
+type job struct {
+	gate      *client.Client
+	function  *client.Function
+	source    tabular.Source // its errors are the job's, as they are
+	batchRows int
+	// each is given every batch with its answer, in order. Neither is valid
+	// after it returns.
+	each func(in arrow.RecordBatch, out arrow.Array) error
+}
+
+// outcome is what a job did; the bill is nil if the gateway sent none.
+type outcome struct {
+	rows, batches int64
+	took          time.Duration
+	bill          *udfgate.Bill
+}
+
+// run streams to the end. The outcome is of use beside an error too: it has
+// the bill of a call that failed.
+func (j *job) run(ctx context.Context) (outcome, error) {
+	var o outcome
+	begin := time.Now()
+	first, err := j.source.Next(j.batchRows)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return o, err
+	}
+	// The rows carry the schema that the source made: it is nullable, whatever
+	// the function declares.
+	schema := j.function.Schema()
+	if first != nil {
+		schema = first.Schema()
+	}
+	stream, err := j.gate.Stream(ctx, j.function.Name, schema)
+	if err != nil {
+		return o, callFailed(err, nil)
+	}
+	defer stream.Close()
+
+	f := &flow{job: j, stream: stream, pending: make(chan arrow.RecordBatch, windowBatches)}
+	group, _ := errgroup.WithContext(ctx)
+	group.Go(func() error { return f.send(first) })
+	group.Go(func() error { return f.receive(&o) })
+	err = group.Wait()
+	o.took, o.bill = time.Since(begin), stream.Bill()
+	if f.inputErr != nil { // the cause; what the receiver saw is its effect
+		return o, f.inputErr
+	}
+	return o, err
+}
+
+// flow is a job under way: one goroutine sends, one receives.
+type flow struct {
+	*job
+	stream   *client.Stream
+	pending  chan arrow.RecordBatch // sent, not yet answered; bounds the window
+	inputErr error
+	starts   []int64 // first row of each batch in the whole input; receiver's
+}
+
+func (f *flow) send(batch arrow.RecordBatch) error {
+	defer close(f.pending)
+	for batch != nil {
+		f.pending <- batch
+		if err := f.stream.Send(batch); err != nil {
+			return nil // the receiver learns why the call ended
+		}
+		var err error
+		batch, err = f.source.Next(f.batchRows)
+		if err != nil && !errors.Is(err, io.EOF) {
+			f.inputErr = err
+			f.stream.Close()
+			return err
+		}
+	}
+	return f.stream.CloseSend()
+}
+
+func (f *flow) receive(o *outcome) error {
+	err := f.answers(o)
+	if err != nil {
+		f.stream.Close() // the sender may be waiting for the gateway to read
+	}
+	for batch := range f.pending { // frees the sender, which waits for room here
+		batch.Release()
+	}
+	return err
+}
+
+func (f *flow) answers(o *outcome) error {
+	for {
+		result, err := f.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return f.allAnswered()
+		}
+		if err != nil {
+			return callFailed(err, append(f.starts, o.rows))
+		}
+		in, sent := <-f.pending
+		if !sent {
+			return fmt.Errorf("%s: got an answer to no batch", f.function.Name)
+		}
+		err = f.answer(in, result.Batch)
+		f.starts = append(f.starts, o.rows)
+		o.rows += in.NumRows()
+		o.batches++
+		in.Release()
+		result.Batch.Release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// allAnswered is called after a good end: nothing may be left unanswered.
+func (f *flow) allAnswered() error {
+	if batch, more := <-f.pending; more {
+		batch.Release()
+		return fmt.Errorf("%s: the gateway ended the call without answering every batch", f.function.Name)
+	}
+	return nil
+}
+
+func (f *flow) answer(in, out arrow.RecordBatch) error {
+	if out.NumRows() != in.NumRows() || out.NumCols() < 1 {
+		return fmt.Errorf("%s: wanted %d rows in one column back, got %d in %d", f.function.Name, in.NumRows(), out.NumRows(), out.NumCols())
+	}
+	return f.each(in, out.Column(0))
+}
+
+// callFailed gives a gateway's error its exit status. starts has the first row
+// of each batch, so that the row is printed as counted in the whole input.
+func callFailed(err error, starts []int64) error {
+	if errors.Is(err, client.ErrUnreachable) {
+		return &failure{code: exitNoGate, err: err}
+	}
+	if errors.Is(err, context.Canceled) {
+		return &failure{code: exitFailed, err: errors.New("interrupted")}
+	}
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return &failure{code: exitFailed, err: err}
+	}
+	f := &failure{code: exitFailed, err: errors.New(wholeRow(e, starts)), detail: e.Detail}
+	if e.Reason == udfgate.NotFound {
+		f.hint = "udfgate functions lists what is served"
+	}
+	return f
+}
+
+// wholeRow is the message with the row of the batch replaced by that of the
+// whole input. The gateway writes "f: row N: why".
+func wholeRow(e *client.Error, starts []int64) string {
+	if e.Row < 0 || e.Batch <= 0 || e.Batch >= int64(len(starts)) {
+		return e.Message
+	}
+	old := fmt.Sprintf("row %d: ", e.Row)
+	return strings.Replace(e.Message, old, fmt.Sprintf("row %d: ", e.Row+starts[e.Batch]), 1)
+}

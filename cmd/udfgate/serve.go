@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// The defaults of serve, which embedded gateways share. kong reads them from
+// the tags below; TestDefaults keeps the two alike.
+const (
+	timeoutDefault         = 30 * time.Second
+	queueTimeoutDefault    = 10 * time.Second
+	drainTimeoutDefault    = 25 * time.Second
+	maxQueueDefault        = 4096
+	messageBytesMaxDefault = 256 << 20
+	batchRowsMaxDefault    = 16777216
+)
+
+type serveCmd struct {
+	Paths []string `arg:"" name:"file" help:"Python files, or a folder of them."`
+
+	Listen   []string `default:"127.0.0.1:8815" placeholder:"ADDR" help:"Flight address: host:port or unix:/path; port 0 picks one (${default}). Repeatable."`
+	HTTP     string   `name:"http" default:"127.0.0.1:8816" placeholder:"ADDR" help:"HTTP address, or off (${default})."`
+	Insecure bool     `help:"Allow addresses beyond loopback without TLS and tokens."`
+	Python   string   `default:"python3" placeholder:"PATH" help:"Interpreter or virtual environment (${default})."`
+
+	Workers      int           `placeholder:"N" help:"Most workers (default: one per core)."`
+	MaxQueue     int           `default:"4096" placeholder:"N" help:"Most chunks that wait for a worker (${default})."`
+	Timeout      time.Duration `default:"30s" placeholder:"D" help:"Time limit of a chunk (${default})."`
+	QueueTimeout time.Duration `default:"10s" placeholder:"D" help:"Longest wait for a worker (${default})."`
+	DrainTimeout time.Duration `default:"25s" placeholder:"D" help:"Longest wait for calls in flight at the end (${default})."`
+
+	MaxMessageBytes  size `default:"256MiB" placeholder:"SIZE" help:"Largest message (${default})."`
+	MaxBatchRows     int  `default:"16777216" placeholder:"N" help:"Most rows of a batch (${default})."`
+	MaxInflightBytes size `placeholder:"SIZE" help:"Most bytes of batches and answers at once (default: a quarter of the memory)."`
+
+	ReadyFile string `placeholder:"PATH" help:"JSON file written once all functions are loaded."`
+	LogFormat string `default:"text" enum:"text,json" placeholder:"F" help:"text or json (${default})."`
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" placeholder:"L" help:"debug, info, warn or error (${default})."`
+}
+
+// Validate is kong's: it runs before Run, and its error is wrong use.
+func (s *serveCmd) Validate() error {
+	switch {
+	case s.Workers < 0:
+		return fmt.Errorf("--workers: wanted at least 1, got %d", s.Workers)
+	case s.MaxQueue < 1:
+		return fmt.Errorf("--max-queue: wanted at least 1, got %d", s.MaxQueue)
+	case s.MaxBatchRows < 1:
+		return fmt.Errorf("--max-batch-rows: wanted at least 1, got %d", s.MaxBatchRows)
+	case s.Timeout <= 0:
+		return fmt.Errorf("--timeout: wanted more than 0s, got %s", s.Timeout)
+	case s.QueueTimeout <= 0:
+		return fmt.Errorf("--queue-timeout: wanted more than 0s, got %s", s.QueueTimeout)
+	case s.DrainTimeout < 0:
+		return fmt.Errorf("--drain-timeout: wanted at least 0s, got %s", s.DrainTimeout)
+	}
+	return nil
+}
+
+// Run serves until a signal.
+func (s *serveCmd) Run(con *console) error {
+	log, err := newLogger(con.err, s.LogFormat, s.LogLevel)
+	if err != nil {
+		return usage("", err, "")
+	}
+	if err := removeReady(s.ReadyFile); err != nil {
+		return usage("--ready-file "+s.ReadyFile, cause(err), "")
+	}
+	ctx, restore := interruptible()
+	defer restore()
+	g, err := startGateway(ctx, s.settings(log))
+	if err != nil {
+		if ctx.Err() != nil {
+			log.Info("stopped before it was ready")
+			return nil
+		}
+		return err
+	}
+	defer g.close()
+	g.announce(log)
+	if err := s.ready(g); err != nil {
+		return err
+	}
+	defer func() { _ = removeReady(s.ReadyFile) }() // it may be gone already
+
+	select {
+	case err := <-g.done:
+		if err == nil {
+			err = errors.New("the listeners ended")
+		}
+		return &failure{code: exitFailed, what: "serve", err: err}
+	case <-ctx.Done():
+	}
+	restore() // from here on a second signal kills
+	log.Info("draining", slog.Duration("timeout", s.DrainTimeout))
+	if err := g.drain(context.Background()); err != nil {
+		log.Warn("calls were cut off", slog.Any("error", err))
+	}
+	log.Info("stopped")
+	return nil
+}
+
+func (s *serveCmd) settings(log *slog.Logger) settings {
+	inflight := int64(s.MaxInflightBytes)
+	if inflight == 0 {
+		inflight = inflightDefault()
+	}
+	return settings{
+		paths: s.Paths, python: s.Python, workers: s.Workers, cores: takeCores(), log: log,
+		listen: s.Listen, http: s.HTTP, insecure: s.Insecure,
+		timeout: s.Timeout, queueTimeout: s.QueueTimeout, drainTimeout: s.DrainTimeout,
+		maxQueue: s.MaxQueue, messageBytesMax: int64(s.MaxMessageBytes),
+		batchRowsMax: int64(s.MaxBatchRows), inflightBytesMax: inflight,
+	}
+}
+
+func (s *serveCmd) ready(g *gateway) error {
+	if s.ReadyFile == "" {
+		return nil
+	}
+	r := ready{Flight: g.server.Addrs(), PID: os.Getpid()}
+	if addr := g.server.HTTPAddr(); addr != "" {
+		r.HTTP = &addr
+	}
+	if err := writeReady(s.ReadyFile, r); err != nil {
+		return usage("--ready-file "+s.ReadyFile, cause(err), "")
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapping is a sealed memory file and the gateway's mapping of it.
+type mapping struct {
+	bytes []byte
+	fd    int
+}
+
+// newMapping makes the file in the one order that works: an input arena must be
+// mapped before FUTURE_WRITE forbids further writable mappings, the gateway's
+// own included. SEAL_WRITE itself is refused while a writable mapping exists.
+// Pages are not populated: untouched ones cost nothing, and populating 64 MiB
+// takes 42 ms before the first call.
+func newMapping(role Role, size int64) (mapping, error) {
+	fd, err := memfd("udfgate-" + role.String())
+	if err != nil {
+		return mapping{}, fmt.Errorf("memfd_create: %w", err)
+	}
+	m := mapping{fd: fd}
+	if err := unix.Ftruncate(fd, size); err != nil {
+		return mapping{}, errors.Join(fmt.Errorf("ftruncate: %w", err), m.close())
+	}
+	m.bytes, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return mapping{}, errors.Join(fmt.Errorf("mmap: %w", err), m.close())
+	}
+	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if role == Input {
+		seals |= unix.F_SEAL_FUTURE_WRITE // Linux 5.1
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return mapping{}, errors.Join(fmt.Errorf("seal: %w", err), m.close())
+	}
+	return m, nil
+}
+
+// memfd asks for a file that can never be executed; kernels before 6.3 do not
+// know the flag.
+func memfd(name string) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	return fd, err
+}
+
+func (m *mapping) rights() []byte { return unix.UnixRights(m.fd) }
+
+func (m *mapping) close() error {
+	var unmapped error
+	if m.bytes != nil {
+		unmapped = unix.Munmap(m.bytes)
+		m.bytes = nil
+	}
+	return errors.Join(unmapped, unix.Close(m.fd))
+}

@@ -1,0 +1,210 @@
+package codec
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/udfgate/udfgate"
+)
+
+// Bounds of a schema. Only hostile ones come near them.
+const (
+	schemaColumnsMax = 100_000
+	schemaDepthMax   = 32 // levels of nested types below a column
+	schemaTextReuse  = 8  // bytes of text may be referred to this often, on average
+	tableBytesMin    = 8  // of a table in a vector: its offset there and its own
+	quotedBytesMax   = 64
+)
+
+// ReadSchema reads the header of a Schema message. Metadata of the schema and
+// of its fields is kept in the order sent.
+//
+// # Errors
+//
+// *udfgate.Error Invalid: malformed for a header that is none, and for
+// big-endian data; unsupported names the first column whose type is not built.
+func ReadSchema(header []byte) (udfgate.Schema, error) {
+	var m Message
+	if err := ReadMessage(header, &m); err != nil {
+		return udfgate.Schema{}, err
+	}
+	if m.Kind != KindSchema {
+		return udfgate.Schema{}, malformed("Message.header_type: wanted a schema, got a record batch")
+	}
+	// One copy of the header backs every name and value, so what is kept is
+	// never longer than what came.
+	s := schemaReader{fbReader: fbReader{b: header}, all: string(header)}
+	s.tablesLeft = len(header) / tableBytesMin
+	s.textLeft = len(header) * schemaTextReuse
+	schema := s.schema(s.child(s.root("Message"), 2, "Message.header"))
+	if err := s.err(); err != nil {
+		return udfgate.Schema{}, err
+	}
+	if s.refused != nil {
+		return udfgate.Schema{}, s.refused
+	}
+	return schema, nil
+}
+
+// schemaReader reads a schema whole before it refuses a type: a header that
+// is malformed says so even where an earlier column is of a type not built.
+type schemaReader struct {
+	fbReader
+	all     string // the header again, to cut strings from
+	refused error  // the first thing that is sound, and not taken
+
+	// A flatbuffer may refer to one table or string many times, which turns
+	// few bytes into much work. These bound it by the bytes that came.
+	tablesLeft int
+	textLeft   int
+}
+
+// refuse notes the first thing that is not taken.
+func (s *schemaReader) refuse(shape udfgate.Shape, format string, args ...any) {
+	if s.refused == nil {
+		s.refused = udfgate.Invalidf(shape, format, args...)
+	}
+}
+
+func (s *schemaReader) schema(t fbTable) udfgate.Schema {
+	switch endian := s.int16(t, 0, "Schema.endianness"); endian {
+	case 0:
+	case 1:
+		s.refuse(udfgate.ShapeMalformed, "invalid schema: big-endian data is not taken; wanted little-endian")
+	default:
+		s.fail("Schema.endianness", t.pos, fmt.Sprintf("wanted 0 or 1, got %d", endian))
+	}
+	fields := s.tables(t, 1, "Schema.fields")
+	if fields.len > schemaColumnsMax {
+		s.fail("Schema.fields", fields.pos, fmt.Sprintf("too many columns: wanted at most %d, got %d", schemaColumnsMax, fields.len))
+	}
+	out := udfgate.Schema{Metadata: s.metadata(t, 2, "Schema.custom_metadata")}
+	if !s.ok() {
+		return out
+	}
+	out.Fields = make([]udfgate.Field, fields.len)
+	for i := range out.Fields {
+		out.Fields[i] = s.column(s.element(fields, i, "Schema.fields"), i)
+		if !s.ok() {
+			break
+		}
+	}
+	return out
+}
+
+// column reads one top-level field.
+func (s *schemaReader) column(t fbTable, number int) udfgate.Field {
+	f := udfgate.Field{
+		Name:     s.string(t, 0, "Field.name"),
+		Nullable: s.uint8(t, 1, "Field.nullable") != 0,
+		Metadata: s.metadata(t, 6, "Field.custom_metadata"),
+	}
+	if !utf8.ValidString(f.Name) {
+		s.fail("Field.name", t.pos, "not UTF-8")
+		return f
+	}
+	what := func() string { return fmt.Sprintf("column %d %s", number, quoted(f.Name)) }
+	kind, name := s.fieldType(t, what)
+	children := s.children(t, what, 1)
+	switch {
+	case !s.ok():
+	case s.ref(t, 4, "Field.dictionary") != 0:
+		s.refuse(udfgate.ShapeUnsupported, "%s: dictionary encoding is not built yet; send plain values", what())
+	case kind == udfgate.KindInvalid:
+		s.refuse(udfgate.ShapeUnsupported, "%s: type %s is not built yet; wanted one of %s", what(), name, builtTypes())
+	case children > 0:
+		s.fail(what(), t.pos, fmt.Sprintf("type %s with %d children, wanted none", kind, children))
+	}
+	f.Type.Kind = kind
+	return f
+}
+
+// quoted is text of the sender's as messages show it, never longer than a line.
+func quoted(text string) string {
+	if len(text) > quotedBytesMax {
+		text = text[:quotedBytesMax] + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// children verifies the fields below a field, to any depth, and counts those
+// directly below it.
+func (s *schemaReader) children(t fbTable, what func() string, depth int) int {
+	v := s.tables(t, 5, "Field.children")
+	if v.len > 0 && depth > schemaDepthMax {
+		s.fail(what(), t.pos, fmt.Sprintf("nested deeper than %d levels", schemaDepthMax))
+	}
+	for i := 0; i < v.len && s.ok(); i++ {
+		child := s.element(v, i, "Field.children")
+		s.string(child, 0, "Field.name")
+		s.metadata(child, 6, "Field.custom_metadata")
+		s.fieldType(child, what)
+		s.child(child, 4, "Field.dictionary")
+		s.children(child, what, depth+1)
+	}
+	return v.len
+}
+
+// fieldType reads the type of a field: its kind, or KindInvalid and the name
+// of a type that is not built.
+func (s *schemaReader) fieldType(t fbTable, what func() string) (udfgate.Kind, string) {
+	number := s.uint8(t, 2, "Field.type_type")
+	content := s.child(t, 3, "Field.type")
+	s.child(t, 4, "Field.dictionary")
+	if !s.ok() {
+		return udfgate.KindInvalid, ""
+	}
+	if number == 0 || int(number) >= len(arrowTypes) {
+		s.fail(what(), t.pos, fmt.Sprintf("unknown type number %d", number))
+		return udfgate.KindInvalid, ""
+	}
+	if content.pos == 0 {
+		s.fail(what(), t.pos, "no Field.type")
+		return udfgate.KindInvalid, ""
+	}
+	kind, name, fault := s.describe(number, content)
+	if fault != "" {
+		s.fail(what(), content.pos, fault)
+	}
+	return kind, name
+}
+
+// tables is a vector of tables, charged to what the header has room for.
+func (s *schemaReader) tables(t fbTable, i int, name string) fbVector {
+	v := s.vector(t, i, 4, 4, name)
+	if v.len > s.tablesLeft {
+		s.fail(name, v.pos, "more entries than the header has room for")
+		return fbVector{}
+	}
+	s.tablesLeft -= v.len
+	return v
+}
+
+// string is the text in field i, "" if it is absent.
+func (s *schemaReader) string(t fbTable, i int, name string) string {
+	v := s.str(t, i, name)
+	if v.len > s.textLeft {
+		s.fail(name, v.pos, "more text than the header has room for")
+		return ""
+	}
+	s.textLeft -= v.len
+	return s.all[v.pos : v.pos+v.len]
+}
+
+// metadata is the key-value pairs in field i, nil if there are none. Values
+// may be any bytes: extension types serialise themselves into them.
+func (s *schemaReader) metadata(t fbTable, i int, name string) []udfgate.KeyValue {
+	v := s.tables(t, i, name)
+	if v.len == 0 {
+		return nil
+	}
+	pairs := make([]udfgate.KeyValue, 0, v.len)
+	for j := 0; j < v.len && s.ok(); j++ {
+		kv := s.element(v, j, name)
+		pairs = append(pairs, udfgate.KeyValue{
+			Key:   s.string(kv, 0, "KeyValue.key"),
+			Value: s.string(kv, 1, "KeyValue.value"),
+		})
+	}
+	return pairs
+}

@@ -1,0 +1,209 @@
+package tabular
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+func fields(types ...arrow.DataType) []arrow.Field {
+	var out []arrow.Field
+	for i, t := range types {
+		out = append(out, arrow.Field{Name: string(rune('a' + i)), Type: t})
+	}
+	return out
+}
+
+var (
+	i64, i8, u8, u64 = arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Uint64
+	f32, f64         = arrow.PrimitiveTypes.Float32, arrow.PrimitiveTypes.Float64
+	text, bin        = arrow.BinaryTypes.String, arrow.BinaryTypes.Binary
+	boolean          = arrow.FixedWidthTypes.Boolean
+)
+
+// read drains a source into rows of JSON text, batch by batch.
+func read(s Source, rowsMax int) (batches []string, err error) {
+	for {
+		batch, err := s.Next(rowsMax)
+		if errors.Is(err, io.EOF) {
+			return batches, nil
+		}
+		if err != nil {
+			return batches, err
+		}
+		var out []byte
+		for i := range int(batch.NumRows()) {
+			out = append(out, '[')
+			for c, column := range batch.Columns() {
+				if c > 0 {
+					out = append(out, ' ')
+				}
+				out = AppendJSON(out, column, i)
+			}
+			out = append(out, ']')
+		}
+		batch.Release()
+		batches = append(batches, string(out))
+	}
+}
+
+func TestJSONRows(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		fields   []arrow.Field
+		rowsMax  int
+		want     string // batches joined by |
+		err      string
+	}{
+		{"rows", "[[12,18],[7,null]]", fields(i64, i64), 10, "[12 18][7 null]", ""},
+		{"batches", "[[1],[2],[3]]", fields(i64), 2, "[1][2]|[3]", ""},
+		{"no rows", " [ ] ", fields(i64), 10, "", ""},
+		{"no columns", "[[],[]]", nil, 10, "[][]", ""},
+		{"exact integers", "[[-9223372036854775808,18446744073709551615]]", fields(i64, u64), 10, "[-9223372036854775808 18446744073709551615]", ""},
+		{"floats", `[[0.1,"NaN"],[1e300,"-Infinity"],[3,"Infinity"]]`, fields(f64, f32), 10, `[0.1 "NaN"][1e+300 "-Infinity"][3 "Infinity"]`, ""},
+		{"text", `[["a\"\n","\u00e9\ud83d\ude00"]]`, fields(text, text), 10, `["a\"\n" "é😀"]`, ""},
+		{"given U+FFFD", `[["\ufffd�"]]`, fields(text), 10, `["��"]`, ""},
+		{"binary", `[["AAH/"]]`, fields(bin), 10, `["AAH/"]`, ""},
+		{"bool", `[[true],[false],[null]]`, fields(boolean), 10, "[true][false][null]", ""},
+
+		{"not an array", `{"a":1}`, fields(i64), 10, "", "wanted an array of rows such as [[1, 2], [3, null]], got {"},
+		{"row not an array", `[12]`, fields(i64), 10, "", "row 0: wanted an array of 1 value, got 12"},
+		{"too few", `[[1,2],[1]]`, fields(i64, i64), 10, "", "row 1: wanted 2 values, got 1"},
+		{"cut", `[[1],[2`, fields(i64), 10, "", "JSON ends too early, after 1 rows"},
+		{"rest", `[[1]] 7`, fields(i64), 10, "", "wanted nothing after the array of rows, got 7"},
+		{"kind", `[[1,2],[3,"x"]]`, fields(i64, i64), 10, "", `row 1, column 1 "b": wanted int64, got string "x"`},
+		{"fraction", `[[1.5]]`, fields(i64), 10, "", `row 0, column 0 "a": wanted int64, got "1.5"`},
+		{"integral float", `[[1.0]]`, fields(i64), 10, "", `row 0, column 0 "a": wanted int64, got "1.0"`},
+		{"range", `[[128]]`, fields(i8), 10, "", `row 0, column 0 "a": wanted int8, got 128, which is out of its range`},
+		{"negative", `[[-1]]`, fields(u8), 10, "", `row 0, column 0 "a": wanted uint8, got -1, which is out of its range`},
+		{"float range", `[[1e39]]`, fields(f32), 10, "", `row 0, column 0 "a": wanted float32, got 1e39, which is out of its range`},
+		{"bool for int", `[[true]]`, fields(i64), 10, "", `row 0, column 0 "a": wanted int64, got boolean true`},
+		{"int for text", `[[1]]`, fields(text), 10, "", `row 0, column 0 "a": wanted utf8, got number 1`},
+		{"half a pair", `[["\ud800"]]`, fields(text), 10, "", `row 0, column 0 "a": wanted utf8, got text that is not valid Unicode: "\ud800"`},
+		{"not base64", `[["?"]]`, fields(bin), 10, "", `row 0, column 0 "a": wanted binary as base64, got "?"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := NewJSONRows(strings.NewReader(c.in), c.fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := read(s, c.rowsMax)
+			check(t, got, err, c.want, c.err)
+		})
+	}
+}
+
+func check(t *testing.T, got []string, err error, want, wantErr string) {
+	t.Helper()
+	if wantErr != "" {
+		if err == nil || err.Error() != wantErr {
+			t.Errorf("error = %v, want %s", err, wantErr)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Join(got, "|"); all != want {
+		t.Errorf("rows = %s, want %s", all, want)
+	}
+}
+
+func TestCSV(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		fields   []arrow.Field
+		o        CSVOptions
+		want     string
+		err      string
+	}{
+		{"by name", "b,x,a\n1,2,3\n", fields(i64, i64), CSVOptions{}, "[3 1]", ""},
+		{"by position", "x,y,z\n1,2,3\n", fields(i64, i64), CSVOptions{}, "[1 2]", ""},
+		{"columns", "x,y\n1,2\n", fields(i64, i64), CSVOptions{Columns: []string{"y", "x"}}, "[2 1]", ""},
+		{"null and empty text", "a,b\n,\"\"\n\"\",x\n", fields(text, text), CSVOptions{}, `[null ""]["" "x"]`, ""},
+		{"spelling of null", "a,b\nNA,\"NA\"\n", fields(i64, text), CSVOptions{Null: "NA"}, `[null "NA"]`, ""},
+		{"quotes", "a,b\r\n\"1,\"\"2\"\"\n3\",4\r\n", fields(text, i64), CSVOptions{}, `["1,\"2\"\n3" 4]`, ""},
+		{"mark and no last newline", "\ufeffa\n1", fields(i64), CSVOptions{}, "[1]", ""},
+		{"blank lines", "a,b\n\n1,2\n\n", fields(i64, i64), CSVOptions{}, "[1 2]", ""},
+		{"blank line is a null", "a\n1\n\n2\n", fields(i64), CSVOptions{}, "[1][null][2]", ""},
+		{"last field empty", "a,b\n1,", fields(i64, i64), CSVOptions{}, "[1 null]", ""},
+		{"bool and float", "a,b\nTRUE,NaN\n0,-inf\n", fields(boolean, f64), CSVOptions{}, `[true "NaN"][false "-Infinity"]`, ""},
+		{"no rows", "a\n", fields(i64), CSVOptions{}, "", ""},
+
+		{"value", "a,b\n1,2\n3,abc\n", fields(i64, i64), CSVOptions{}, "", `line 3, column 2 "b": wanted int64, got "abc"`},
+		{"line after a long field", "a,b\n\"x\ny\",1\nz,q\n", fields(text, i64), CSVOptions{}, "", `line 4, column 2 "b": wanted int64, got "q"`},
+		{"range", "a\n300\n", fields(u8), CSVOptions{}, "", `line 2, column 1 "a": wanted uint8, got 300, which is out of its range`},
+		{"quoted nothing", "a,b\n\"\",1\n", fields(i64, i64), CSVOptions{}, "", `line 2, column 1 "a": wanted int64, got ""`},
+		{"ragged", "a,b\n1,2,3\n", fields(i64, i64), CSVOptions{}, "", "line 2: wanted 2 fields as in the header, got 3"},
+		{"not UTF-8", "a\n\xff\n", fields(text), CSVOptions{}, "", `line 2, column 1 "a": wanted utf8, got bytes that are not UTF-8: "\xff"`},
+		{"open quote", "a\n\"x\n", fields(text), CSVOptions{}, "", "line 2: the record has a quote that nothing closes"},
+		{"quote inside", "a\nx\"y\n", fields(text), CSVOptions{}, "", "line 2: a quote within a field that does not begin with one"},
+		{"after quote", "a\n\"x\"y\n", fields(text), CSVOptions{}, "", "line 2: wanted a comma or the end of the line after a closing quote, got 'y'"},
+		{"Go's own floats", "a\n0x1p4\n", fields(f64), CSVOptions{}, "", `line 2, column 1 "a": wanted float64, got "0x1p4"`},
+		{"empty", "", fields(i64), CSVOptions{}, "", "wanted a header row, got an empty file"},
+		{"no such column", "x,y\n", fields(i64), CSVOptions{Columns: []string{"z"}}, "", `no column "z"; the file has x, y`},
+		{"twice", "a,a\n", fields(i64), CSVOptions{}, "", `column "a" is there twice`},
+		{"too few columns", "x\n", fields(i64, i64), CSVOptions{}, "", "wanted 2 columns (a, b), got 1 (x)"},
+		{"too few names", "x\n", fields(i64, i64), CSVOptions{Columns: []string{"x"}}, "", "wanted 2 column names, got 1 (x)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := NewCSV(strings.NewReader(c.in), c.fields, c.o)
+			var got []string
+			if err == nil {
+				got, err = read(s, 10)
+			}
+			check(t, got, err, c.want, c.err)
+		})
+	}
+}
+
+func TestCSV_gzip(t *testing.T) {
+	var file bytes.Buffer
+	z := gzip.NewWriter(&file)
+	_, _ = z.Write([]byte("a\n1\n2\n3\n")) // into memory
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewCSV(&file, fields(i64), CSVOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := read(s, 2)
+	check(t, got, err, "[1][2]|[3]", "")
+}
+
+// A batch ends by bytes too, however many rows were asked for.
+func TestCSV_longRows(t *testing.T) {
+	row := strings.Repeat("x", BatchBytesMax/2) + "\n"
+	s, err := NewCSV(strings.NewReader("a\n"+row+row+row), fields(text), CSVOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := read(s, 1000)
+	if err != nil || len(got) != 2 {
+		t.Errorf("got %d batches, %v; want 2", len(got), err)
+	}
+}
+
+func TestUnsupportedType(t *testing.T) {
+	_, err := NewJSONRows(strings.NewReader("[]"), fields(arrow.FixedWidthTypes.Date32))
+	if err == nil || err.Error() != `column "a": text cannot be read as date32 yet` {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func FuzzCSV(f *testing.F) {
+	f.Add([]byte("a,b\n1,\"x\"\"y\"\r\n,\n"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		s, err := NewCSV(bytes.NewReader(file), fields(i64, text), CSVOptions{})
+		if err != nil {
+			return
+		}
+		_, _ = read(s, 3) // must end without a panic
+	})
+}

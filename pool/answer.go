@@ -1,0 +1,194 @@
+package pool
+
+import (
+	"errors"
+	"time"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/clock"
+)
+
+// accept checks that a RESULT answers the CALL, and books its times.
+func (x *crossing) accept() error {
+	r := &x.result
+	switch {
+	case len(r.segments) != len(x.chunk.segments):
+		return broken("RESULT of %d segments, wanted %d", len(r.segments), len(x.chunk.segments))
+	case r.outArena != x.out.arena:
+		return broken("RESULT lies in arena %d, wanted %d", r.outArena, x.out.arena)
+	case r.outBase != x.out.base:
+		return broken("RESULT begins at %d, wanted %d", r.outBase, x.out.base)
+	case r.outUsed > x.out.limit:
+		return broken("RESULT uses %d bytes of %d", r.outUsed, x.out.limit)
+	}
+	for i := range r.segments {
+		s, want := &r.segments[i], &x.chunk.segments[i]
+		if s.status == statusDone && s.rows != want.hi-want.lo {
+			return broken("segment %d: wanted %d rows, got %d", i, want.hi-want.lo, s.rows)
+		}
+		if s.status == statusTooLarge && x.refused == 0 {
+			return broken("segment %d is too large, but nothing was refused", i)
+		}
+		for j := range s.errors {
+			e := &s.errors[j]
+			if e.kind != errorNoRow && (e.row < want.lo || e.row >= want.hi) {
+				return outOfRange(e.row, want.lo, want.hi)
+			}
+		}
+	}
+	if r.outUsed > outBytesLarge {
+		x.w.outAt = x.ended
+	}
+	x.book()
+	return nil
+}
+
+// book adds the crossing to the call's timeline and work. The worker's three
+// durations are placed one after the other and end where it sent: their sums
+// are exact, their order within is a convention.
+func (x *crossing) book() {
+	r, call := &x.result, x.call
+	decode, body, encode := r.decode, r.body, r.encode
+	busy := decode + body + encode
+	recv, send := r.recv, r.send
+	if !x.w.nests || recv < x.began || send > x.ended || send-recv < busy {
+		// Durations alone can be used, in the gateway's own interval.
+		whole := x.ended - x.began
+		if busy > whole {
+			decode, body = scale(decode, whole, busy), scale(body, whole, busy)
+			encode = min(scale(encode, whole, busy), whole-decode-body)
+			busy = decode + body + encode
+		}
+		recv = x.began + (whole-busy)/2
+		send = recv + busy
+	}
+	t := &call.Timeline
+	at := send - busy // before it: on its way, or unaccounted for by the worker
+	t.Add(udfgate.StateCrossingOut, x.began, at)
+	t.Add(udfgate.StateConversionWorker, at, at+decode)
+	at += decode
+	t.Add(udfgate.StateBody, at, at+body)
+	at += body
+	t.Add(udfgate.StateConversionWorker, at, send)
+	t.Add(udfgate.StateCrossingBack, send, x.ended)
+	call.Work.Add(udfgate.Work{
+		BodyNS: body, BodyCPUNS: r.bodyCPU, ConversionWorkerNS: decode + encode,
+		CrossingNS: x.ended - x.began - busy,
+	})
+	call.WorkerPeakBytes = max(call.WorkerPeakBytes, r.peak)
+	call.Worker = x.w.pid
+}
+
+// scale is part·whole/sum without overflow, rounded down.
+func scale(part, whole, sum int64) int64 {
+	return int64(float64(part) / float64(sum) * float64(whole))
+}
+
+// take copies the answer out of the output arena, which is free for the next
+// call after it. Segments are answered one by one; a chunk has one today.
+func (x *crossing) take() (*codec.Answer, error) {
+	s, want := &x.result.segments[0], &x.chunk.segments[0]
+	config := &x.w.pool.config
+	switch s.status {
+	case statusFailed:
+		x.call.Crossings++
+		return nil, errBody(&s.errors[0])
+	case statusTooLarge:
+		x.call.Crossings++
+		return nil, errTooLarge(x.refused, config.AnswerBytesMax)
+	}
+	from := clock.Now()
+	region := x.w.out.Bytes()[x.out.base : x.out.base+x.result.outUsed]
+	answer, err := codec.TakeAnswer(x.chunk.function.Result, want.hi-want.lo, x.chunk.blockRows, &s.column, region, config.AnswerBytesMax)
+	x.bookGateway(from, clock.Now())
+	if err != nil {
+		if _, ours := errors.AsType[*udfgate.Error](err); ours {
+			return nil, err
+		}
+		if _, tag := errors.AsType[*codec.TagError](err); tag {
+			return nil, err
+		}
+		return nil, broken("answer: %v", err)
+	}
+	x.call.Crossings++
+	x.call.ResultBytes += int64(len(answer.Body.Bytes()))
+	return answer, nil
+}
+
+func (x *crossing) bookGateway(from, to int64) {
+	x.call.Timeline.Add(udfgate.StateConversionGateway, from, to)
+	x.call.Work.ConversionGatewayNS += to - from
+}
+
+// settle turns what ended a crossing into an error that says who is to blame,
+// and ends a worker that is.
+func (x *crossing) settle(err error) error {
+	if err == nil {
+		return nil
+	}
+	var protocol *protocolError
+	var untaken *notTaken
+	_, ours := errors.AsType[*udfgate.Error](err)
+	w := x.w
+	switch {
+	case ours:
+		return err // the worker is as good as before
+	case errors.Is(err, errExpired):
+		return x.expired()
+	case errors.Is(err, errCancelled):
+		w.pool.fail(w, ReapedCancelled, x.chunk)
+		x.bookLost()
+		return errContext(x.ctx, x.call)
+	case errors.As(err, &untaken):
+		return &notTaken{x.lost(untaken.err, untakenWait)}
+	case errors.As(err, &protocol):
+		w.pool.fail(w, ReapedProtocol, x.chunk)
+		return errLost(protocol.Error(), w.lastWords())
+	default:
+		x.bookLost()
+		return x.lost(err, exitWait)
+	}
+}
+
+// expired ends a worker whose chunk took too long, and brings the stack that
+// it was in.
+func (x *crossing) expired() error {
+	stack := x.w.stacks()
+	x.w.pool.fail(x.w, ReapedTimeout, x.chunk)
+	x.bookLost()
+	return errTimeout(x.limit, stack)
+}
+
+// lost waits for a worker whose socket broke to say how it ended.
+func (x *crossing) lost(err error, wait time.Duration) error {
+	w := x.w
+	if isIO(err) && w.awaitDead(wait) {
+		if w.reaped() == ReapedClosed {
+			return errClosed()
+		}
+		return errExit(w.exit, w.lastWords())
+	}
+	w.pool.fail(w, ReapedProtocol, x.chunk)
+	if isIO(err) {
+		return errLost("closed its socket and did not exit", w.lastWords())
+	}
+	return errLost(err.Error(), w.lastWords())
+}
+
+// bookLost books the time of a crossing that brought no stamps. What the worker
+// did in it is not known; most of the time it was in the body.
+func (x *crossing) bookLost() {
+	now := clock.Now()
+	x.call.Timeline.Add(udfgate.StateBody, x.began, now)
+	x.call.Work.BodyNS += now - x.began
+	x.call.Worker = x.w.pid
+}
+
+// ownTimeout is the function's own time limit, 0 for none.
+func (p *Pool) ownTimeout(f *udfgate.Function) time.Duration {
+	if int(f.Number) < len(p.first.timeouts) {
+		return p.first.timeouts[f.Number]
+	}
+	return 0
+}

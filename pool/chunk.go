@@ -1,0 +1,236 @@
+package pool
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/codec"
+)
+
+// columnBuffersMax is the most buffers that a column has in any value form.
+const columnBuffersMax = 3
+
+// chunk is what crosses to a worker at once: segments of slots, described. It
+// owns what it rendered, and nothing else; the bytes of batches stay where
+// they are, so the same chunk can go to another worker as it is.
+type chunk struct {
+	function  *udfgate.Function
+	blockRows int
+	segments  []segment
+}
+
+// segment is rows [lo, hi) of one batch.
+type segment struct {
+	batch    *codec.Batch
+	lo, hi   int64
+	columns  []column
+	rendered *codec.Slot // value forms that are not the batch's own; may be nil
+}
+
+// column is one column of a segment's batch as CALL describes it. Offsets
+// count from the start of the arena.
+type column struct {
+	form    uint16
+	arena   uint32
+	nulls   int64
+	buffers [columnBuffersMax]codec.Buffer
+	n       int
+}
+
+func (c *column) add(slot *codec.Slot, r codec.Range) {
+	if r.Len == 0 {
+		r.Off = 0 // an absent buffer lies nowhere
+	}
+	c.buffers[c.n] = codec.Buffer{Offset: slot.Offset() + r.Off, Length: r.Len}
+	c.n++
+}
+
+var chunks = sync.Pool{New: func() any { return &chunk{} }}
+
+// newChunk describes the whole of a batch as one segment, and renders text in
+// the form that the pool's workers read fastest.
+func (p *Pool) newChunk(f *udfgate.Function, in *codec.Batch) (*chunk, error) {
+	c, ok := chunks.Get().(*chunk)
+	if !ok {
+		c = &chunk{}
+	}
+	c.function, c.blockRows = f, codec.BlockRows(in)
+	if c.segments == nil {
+		c.segments = make([]segment, 1)
+	}
+	s := &c.segments[0]
+	s.batch, s.lo, s.hi, s.rendered = in, 0, in.Rows, nil
+	s.columns = s.columns[:0]
+	if err := s.describe(p.slots, p.firstHello.marshal(), c.blockRows); err != nil {
+		c.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// release gives back what was rendered. Whoever may still read it has retained
+// it (pin).
+func (c *chunk) release() {
+	for i := range c.segments {
+		s := &c.segments[i]
+		if s.rendered != nil {
+			s.rendered.Release()
+		}
+		s.batch, s.rendered = nil, nil
+	}
+	c.function = nil
+	chunks.Put(c)
+}
+
+// pin retains every slot of the chunk and appends it to pins.
+func (c *chunk) pin(pins []*codec.Slot) []*codec.Slot {
+	for i := range c.segments {
+		for _, slot := range []*codec.Slot{c.segments[i].batch.Slot, c.segments[i].rendered} {
+			if slot != nil {
+				slot.Retain()
+				pins = append(pins, slot)
+			}
+		}
+	}
+	return pins
+}
+
+// slotBytes is what the chunk holds in slots, the batches included.
+func (c *chunk) slotBytes() int64 {
+	var n int64
+	for i := range c.segments {
+		for _, slot := range [...]*codec.Slot{c.segments[i].batch.Slot, c.segments[i].rendered} {
+			if slot != nil {
+				n += int64(len(slot.Bytes()))
+			}
+		}
+	}
+	return n
+}
+
+// describe fills the columns of a segment.
+func (s *segment) describe(store *codec.Store, marshal bool, blockRows int) error {
+	if marshal {
+		if err := s.reserve(store); err != nil {
+			return err
+		}
+	}
+	at := int64(0) // within the rendered slot
+	for i := range s.batch.Columns {
+		bc := &s.batch.Columns[i]
+		if s.rendered == nil || !bc.Type.Kind.Variable() {
+			s.columns = append(s.columns, arrowColumn(s.batch.Slot, bc))
+			continue
+		}
+		col := column{form: codec.FormMarshal, arena: s.rendered.Arena(), nulls: bc.Nulls}
+		index, data := codec.Render(s.rendered.Room()[at:], s.batch, i, s.lo, s.hi, blockRows)
+		index.Off += at
+		data.Off += at
+		col.add(s.rendered, index)
+		col.add(s.rendered, data)
+		s.columns = append(s.columns, col)
+		at = alignUp(data.End())
+	}
+	return nil
+}
+
+// reserve gets the slot for the columns that will be rendered, if any.
+func (s *segment) reserve(store *codec.Store) error {
+	var size int64
+	for i := range s.batch.Columns {
+		if s.batch.Columns[i].Type.Kind.Variable() {
+			size += alignUp(codec.RenderSize(s.batch, i, s.lo, s.hi))
+		}
+	}
+	if size == 0 {
+		return nil
+	}
+	var err error
+	s.rendered, err = store.Get(size)
+	return err
+}
+
+// alignUp is the next start of a rendered column: an index is u64.
+func alignUp(n int64) int64 { return (n + 63) &^ 63 }
+
+// arrowColumn describes a column as it lies in the batch's slot.
+func arrowColumn(slot *codec.Slot, bc *codec.Column) column {
+	col := column{form: codec.FormArrow, arena: slot.Arena(), nulls: bc.Nulls}
+	col.add(slot, bc.Validity)
+	if bc.Type.Kind.Variable() {
+		col.add(slot, bc.Offsets)
+	}
+	col.add(slot, bc.Values)
+	return col
+}
+
+// outRange is where a worker puts its answer.
+type outRange struct {
+	arena       uint32
+	base, limit int64
+}
+
+// appendCall appends the whole CALL frame.
+func (c *chunk) appendCall(dst []byte, id uint64, remaining int64, out outRange) []byte {
+	le := binary.LittleEndian
+	start := len(dst)
+	dst = appendHeader(dst, frameCall, id, 0)
+	dst = le.AppendUint32(dst, c.function.Number)
+	dst = le.AppendUint32(dst, c.function.Generation)
+	dst = le.AppendUint64(dst, uint64(remaining))
+	dst = le.AppendUint32(dst, out.arena)
+	dst = le.AppendUint32(dst, uint32(c.blockRows))
+	dst = le.AppendUint64(dst, uint64(out.base))
+	dst = le.AppendUint64(dst, uint64(out.limit))
+	dst = le.AppendUint16(dst, uint16(len(c.segments)))
+	dst = le.AppendUint16(dst, c.flags())
+	dst = le.AppendUint32(dst, 0)
+	for i := range c.segments {
+		dst = c.segments[i].append(dst)
+	}
+	le.PutUint32(dst[start:], uint32(len(dst)-start-headerBytes))
+	return dst
+}
+
+const (
+	// callMeasureCPU asks for body_cpu.
+	callMeasureCPU = 1
+	// measureRowsMin is where asking begins: reading the clock of a thread costs
+	// a worker half a microsecond, much beside the body of a few rows.
+	measureRowsMin = 256
+)
+
+func (c *chunk) flags() uint16 {
+	var rows int64
+	for i := range c.segments {
+		rows += c.segments[i].hi - c.segments[i].lo
+	}
+	if rows < measureRowsMin {
+		return 0
+	}
+	return callMeasureCPU
+}
+
+func (s *segment) append(dst []byte) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, uint64(s.batch.Rows))
+	dst = le.AppendUint64(dst, uint64(s.lo))
+	dst = le.AppendUint64(dst, uint64(s.hi))
+	dst = le.AppendUint64(dst, 0) // no selection
+	dst = le.AppendUint64(dst, 0)
+	dst = le.AppendUint16(dst, uint16(len(s.columns)))
+	dst = append(dst, 0, 0, 0, 0, 0, 0)
+	for i := range s.columns {
+		col := &s.columns[i]
+		dst = le.AppendUint16(dst, col.form)
+		dst = le.AppendUint16(dst, uint16(col.n))
+		dst = le.AppendUint32(dst, col.arena)
+		dst = le.AppendUint64(dst, uint64(col.nulls))
+		for _, b := range col.buffers[:col.n] {
+			dst = le.AppendUint64(dst, uint64(b.Offset))
+			dst = le.AppendUint64(dst, uint64(b.Length))
+		}
+	}
+	return dst
+}

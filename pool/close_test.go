@@ -1,0 +1,114 @@
+package pool
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/udfgate/udfgate"
+)
+
+func TestClose_idleWorkersExit(t *testing.T) {
+	h := newHarness(t, "")
+	path := h.folder.path
+	h.Close(t.Context())
+	if got := h.launcher.process(0).Wait(); got != (Exit{}) {
+		t.Errorf("want exit status 0, got %v", got)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("folder: want it gone, got %v", err)
+	}
+	if len(h.told.exits) != 1 || h.told.exits[0] != ReapedClosed {
+		t.Errorf("want one worker closed, got %q", h.told.exits)
+	}
+	_, _, err := h.callAfterClose()
+	wantError(t, err, udfgate.Draining, "the pool is closed")
+	h.Close(t.Context()) // a second time does nothing
+}
+
+// callAfterClose calls with a batch that has no slot: the store is closed too.
+func (h *harness) callAfterClose() ([]any, *udfgate.Call, error) {
+	call := h.newCall("seven")
+	_, err := h.Invoke(h.t.Context(), call, emptyBatch(1))
+	return nil, call, err
+}
+
+func TestClose_stubbornWorkerIsKilled(t *testing.T) {
+	h := newHarness(t, "bye=ignored")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h.Close(ctx)
+	if got := h.launcher.process(0).Wait(); got.Signal != "SIGKILL" {
+		t.Errorf("want it killed, got %v", got)
+	}
+	if h.told.exits[0] != ReapedClosed {
+		t.Errorf("want %q, got %q", ReapedClosed, h.told.exits)
+	}
+}
+
+// A call in its worker is finished, one in the queue is not begun.
+func TestClose_busyWorkerFinishes(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
+	running, waiting := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, _, err := h.call("sleep", []int64{150})
+		running <- err
+	}()
+	eventually(t, "a call runs", func() bool { return h.Stats().Busy == 1 })
+	go func() {
+		_, _, err := h.call("same", []int64{1})
+		waiting <- err
+	}()
+	eventually(t, "a call waits", func() bool { return h.Stats().QueueLen == 1 })
+	h.Close(t.Context())
+	if err := <-running; err != nil {
+		t.Errorf("running call: %v", err)
+	}
+	wantError(t, <-waiting, udfgate.Draining, "the pool is closed")
+	if got := h.launcher.process(0).Wait(); got != (Exit{}) {
+		t.Errorf("want exit status 0, got %v", got)
+	}
+}
+
+func TestClose_killsWhatDoesNotFinish(t *testing.T) {
+	h := newHarness(t, "")
+	running := make(chan error, 1)
+	go func() {
+		_, _, err := h.call("sleep", []int64{3_600_000})
+		running <- err
+	}()
+	eventually(t, "a call runs", func() bool { return h.Stats().Busy == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	h.Close(ctx)
+	wantError(t, <-running, udfgate.Draining, "the pool is closed")
+}
+
+func TestClose_whileStarting(t *testing.T) {
+	h := newHarness(t, "import=300ms")
+	if err := h.launcher.process(0).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another worker starts", func() bool { return h.launcher.launched.Load() == 2 })
+	from := time.Now()
+	h.Close(t.Context())
+	if took := time.Since(from); took > time.Second {
+		t.Errorf("want the start given up, Close took %v", took)
+	}
+}
+
+func TestStats(t *testing.T) {
+	h := newHarness(t, "")
+	if s := h.Stats(); s.Idle != 1 || s.Busy != 0 || s.Starting != 0 || s.QueueLen != 0 || s.WorkerTime <= 0 {
+		t.Errorf("got %+v", s)
+	}
+	h.must("sleep", []int64{30})
+	s := h.Stats()
+	if s.BusyTime < 30*time.Millisecond || s.WorkerTime < s.BusyTime {
+		t.Errorf("want 30ms busy of more, got %+v", s)
+	}
+	free := h.occupy()
+	eventually(t, "the lease counts", func() bool { return h.Stats().BusyTime > s.BusyTime+10*time.Millisecond })
+	free()
+}

@@ -1,0 +1,294 @@
+package pool
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/clock"
+)
+
+const (
+	// armAfter is when a crossing begins to watch for a caller that goes away:
+	// most are over by then and need not pay for it.
+	armAfter = 20 * time.Millisecond
+	// cancelGrace is how long a call that nobody waits for may go on. A shorter
+	// rest costs less than a new worker.
+	cancelGrace = 100 * time.Millisecond
+)
+
+// crossing is one trip of a chunk to a worker and back. It is part of its
+// worker and used again; the goroutine that holds the lease does everything.
+type crossing struct {
+	w      *worker
+	call   *udfgate.Call
+	chunk  *chunk
+	limit  limit
+	out    outRange
+	began  int64 // instant of the CALL, or of the RECODE
+	ended  int64 // instant at which the RESULT had been read
+	result result
+
+	refused int64 // bytes that a NEED asked for in vain
+
+	// mu orders the callback of a context that ends with the end of the
+	// crossing, after which the socket belongs to the next one.
+	mu       sync.Mutex
+	ctx      context.Context
+	disarm   func() bool
+	turn     uint64 // of the crossing; an old callback sees another
+	cancelAt int64  // the caller went away: the worker is killed then
+}
+
+// run does one crossing.
+//
+// # Errors
+//
+// *notTaken: the worker got nothing of it. *udfgate.Error: everything else;
+// where the worker is to blame it has been ended.
+func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration) (*codec.Answer, error) {
+	x.begin(ctx, call, c, own)
+	defer x.finish()
+	if err := x.dispatch(); err != nil {
+		return nil, x.settle(err)
+	}
+	call.Attempts++
+	for recoded := false; ; recoded = true {
+		if err := x.await(); err != nil {
+			return nil, x.settle(err)
+		}
+		answer, err := x.take()
+		tag, wrong := errors.AsType[*codec.TagError](err)
+		switch {
+		case !wrong:
+			return answer, x.settle(err)
+		case recoded || !x.w.hello.marshal():
+			return nil, x.settle(broken("answer: %v", tag))
+		}
+		x.began = clock.Now()
+		if err := x.write(appendHeader(x.w.link.out[:0], frameRecode, call.ID, 0)); err != nil {
+			return nil, x.settle(err)
+		}
+	}
+}
+
+// begin sets up the limits. own is the function's own time limit, 0 for none.
+func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration) {
+	now := clock.Now()
+	config := &x.w.pool.config
+	x.ctx, x.call, x.chunk, x.refused = ctx, call, c, 0
+	x.limit = limit{at: now + int64(config.Timeout), length: config.Timeout, name: "--timeout"}
+	if own > 0 {
+		x.limit = x.limit.sooner(limit{at: now + int64(own), length: own, name: "the function's timeout"})
+	}
+	if call.Deadline != 0 {
+		x.limit = x.limit.sooner(limitOf(call))
+	} else if at, ok := ctx.Deadline(); ok {
+		left := time.Until(at)
+		x.limit = x.limit.sooner(limit{at: now + int64(left), length: left.Round(time.Millisecond), name: "the caller's deadline"})
+	}
+	x.began = now
+}
+
+// finish ends the watching of the context.
+func (x *crossing) finish() {
+	x.mu.Lock()
+	if x.disarm != nil {
+		x.disarm()
+	}
+	x.turn++
+	x.disarm, x.cancelAt = nil, 0
+	x.mu.Unlock()
+	x.ctx, x.call, x.chunk = nil, nil, nil
+}
+
+// dispatch brings the worker's mappings up to date and writes the CALL.
+func (x *crossing) dispatch() error {
+	w, now := x.w, x.began
+	x.setDeadline(min(x.limit.at, now+int64(armAfter)))
+	if err := w.syncArenas(); err != nil {
+		return &notTaken{err}
+	}
+	if err := w.shrinkOut(now); err != nil {
+		return &notTaken{err}
+	}
+	x.out = outRange{arena: w.out.ID(), limit: w.out.Size()}
+	remaining := max(x.limit.at-now, 1) // 0 would mean no limit
+	w.link.out = x.chunk.appendCall(w.link.out[:0], x.call.ID, remaining, x.out)
+	if len(w.link.out) > frameBytesMax+headerBytes {
+		return udfgate.Errorf(udfgate.Internal, "CALL of %d bytes, the most is %d", len(w.link.out)-headerBytes, frameBytesMax)
+	}
+	return x.write(w.link.out)
+}
+
+// write writes a whole frame; *notTaken if the socket accepted nothing of it.
+func (x *crossing) write(b []byte) error {
+	for sent := 0; ; {
+		n, err := x.w.link.write(b[sent:])
+		sent += n
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if err := x.patience(); err != nil {
+				return err
+			}
+		case sent == 0:
+			return &notTaken{err}
+		default:
+			return err
+		}
+	}
+}
+
+// await reads frames until the RESULT, which it decodes, checks and books.
+func (x *crossing) await() error {
+	for {
+		f, err := x.w.link.read()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if err := x.patience(); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		case f.kind == frameLog:
+			x.w.log(f.payload)
+			continue
+		case f.kind == frameAST:
+			continue // native execution will want it; until then nobody does
+		case f.call != x.call.ID:
+			return broken("%s names call %d, wanted %d", f.kind, f.call, x.call.ID)
+		}
+		switch f.kind {
+		case frameNeed:
+			if err := x.need(f.payload); err != nil {
+				return err
+			}
+		case frameResult:
+			x.ended = clock.Now()
+			if err := x.result.decodeFrom(f.payload); err != nil {
+				return err
+			}
+			return x.accept()
+		default:
+			return broken("%s within a call", f.kind)
+		}
+	}
+}
+
+// patience is asked when a deadline of the socket has passed: nil says that
+// the crossing goes on, with another one.
+func (x *crossing) patience() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := clock.Now()
+	switch {
+	case x.w.isDead():
+		if x.w.lastRead() {
+			return nil
+		}
+		return os.ErrDeadlineExceeded
+	case now >= x.limit.at:
+		return errExpired
+	case x.cancelAt != 0 && now >= x.cancelAt:
+		return errCancelled
+	}
+	until := x.limit.at
+	if x.cancelAt != 0 {
+		until = min(until, x.cancelAt)
+	}
+	x.setDeadline(until)
+	if x.disarm == nil {
+		turn := x.turn
+		x.disarm = context.AfterFunc(x.ctx, func() { x.cancelled(turn) })
+	}
+	if x.w.isDead() { // its watcher may have woken us before the deadline was set
+		x.setDeadline(now)
+	}
+	return nil
+}
+
+// cancelled runs once the caller's context has ended.
+func (x *crossing) cancelled(turn uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.turn != turn || !errors.Is(x.ctx.Err(), context.Canceled) {
+		return // over, or a deadline, which limit knows
+	}
+	x.cancelAt = clock.Now() + int64(cancelGrace)
+	x.setDeadline(min(x.limit.at, x.cancelAt))
+}
+
+// setDeadline wakes a blocked read or write at the instant.
+func (x *crossing) setDeadline(at int64) {
+	// Only a closed socket refuses, and then no read blocks.
+	_ = x.w.link.conn.SetDeadline(time.Now().Add(time.Duration(at - clock.Now())))
+}
+
+// need answers a NEED: a larger output arena, or a refusal.
+func (x *crossing) need(payload []byte) error {
+	w := x.w
+	if len(payload) != 8 {
+		return broken("NEED of %d bytes, wanted 8", len(payload))
+	}
+	want := binary.LittleEndian.Uint64(payload)
+	if want <= uint64(w.out.Size()) {
+		return broken("NEED of %d bytes, the output arena has %d", want, w.out.Size())
+	}
+	most := w.pool.config.AnswerBytesMax + x.chunk.formBytes()
+	if want > uint64(most) {
+		x.refused = int64(min(want, 1<<62))
+		return w.link.send(frameRefuse, x.call.ID, binary.LittleEndian.AppendUint64(nil, uint64(most)))
+	}
+	// Twice the last size, so that a worker which learns what it needs as it
+	// goes does not ask for every block.
+	size := min(max(int64(want), 2*w.out.Size()), max(most, int64(want)))
+	if err := w.replaceOut(x.call.ID, size); err != nil {
+		return err
+	}
+	w.outAt = clock.Now()
+	x.out = outRange{arena: w.out.ID(), limit: w.out.Size()}
+	return nil
+}
+
+// formBytes is how much longer than its Arrow body an answer's value form can
+// be: two bytes per row, and what blocks and alignment add.
+func (c *chunk) formBytes() int64 {
+	var n int64
+	for i := range c.segments {
+		n += 2*(c.segments[i].hi-c.segments[i].lo) + linkBytes
+	}
+	return n
+}
+
+// logLevels are the names that runtimes give levels.
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo,
+	"warn": slog.LevelWarn, "warning": slog.LevelWarn,
+	"error": slog.LevelError, "critical": slog.LevelError,
+}
+
+// log passes a LOG frame on.
+func (w *worker) log(payload []byte) {
+	var line logLine
+	if err := json.Unmarshal(payload, &line); err != nil {
+		w.pool.logger.Warn("worker log unreadable", "worker", w.pid, "error", err)
+		return
+	}
+	level, ok := logLevels[strings.ToLower(line.Level)]
+	if !ok {
+		level = slog.LevelInfo
+	}
+	w.pool.logger.Log(context.Background(), level, "worker log",
+		"pool", w.pool.config.Name, "worker", w.pid, "function", line.Function, "text", line.Message)
+}

@@ -1,0 +1,152 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/udfgate/udfgate"
+)
+
+// limit is what ends a chunk: an instant, its length, and the flag or option
+// that set it.
+type limit struct {
+	at     int64 // internal/clock nanoseconds; 0: none
+	length time.Duration
+	name   string
+}
+
+// sooner returns the limit that binds first.
+func (l limit) sooner(o limit) limit {
+	if l.at == 0 || (o.at != 0 && o.at < l.at) {
+		return o
+	}
+	return l
+}
+
+// limitOf is the caller's own limit.
+func limitOf(call *udfgate.Call) limit {
+	return limit{at: call.Deadline, length: time.Duration(call.LimitNS), name: call.Limit}
+}
+
+// notTaken says that the socket of a worker accepted nothing of a CALL, so the
+// chunk may go to another worker whatever the function is.
+type notTaken struct{ err error }
+
+func (e *notTaken) Error() string { return "call not taken: " + e.err.Error() }
+func (e *notTaken) Unwrap() error { return e.err }
+
+// errCancelled and errExpired end the waiting of a crossing.
+var (
+	errCancelled = errors.New("the caller went away")
+	errExpired   = errors.New("time limit passed")
+)
+
+// isIO reports an error of the socket itself, which means that the worker is
+// gone or about to go.
+func isIO(err error) bool {
+	_, socket := errors.AsType[*net.OpError](err)
+	return socket || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func retryable(e *udfgate.Error) *udfgate.Error {
+	e.Retryable = true
+	return e
+}
+
+func errClosed() error {
+	return retryable(udfgate.Errorf(udfgate.Draining, "the pool is closed"))
+}
+
+func errQueueFull(most int) error {
+	return retryable(udfgate.Errorf(udfgate.QueueFull, "queue is full: %d calls wait for a worker (--max-queue)", most))
+}
+
+// errQueueTimeout says why no worker came. The caller holds mu.
+func (p *Pool) errQueueTimeout() error {
+	waited := p.config.QueueTimeout
+	if p.ready > 0 || p.lastFailure == nil {
+		return retryable(udfgate.Errorf(udfgate.QueueFull, "no worker was free for %v (--queue-timeout)", waited))
+	}
+	e := udfgate.Errorf(udfgate.StartFailed, "no worker could be started for %v (--queue-timeout): %w", waited, p.lastFailure)
+	e.Detail = p.lastFailure.Detail
+	return retryable(e)
+}
+
+func errTimeout(l limit, detail string) error {
+	e := udfgate.Errorf(udfgate.Timeout, "timeout after %v (%s)", l.length, l.name)
+	e.Detail = detail
+	return e
+}
+
+// errContext is the error of a call whose context has ended. A server that
+// sees context.Canceled in it has nobody to answer.
+func errContext(ctx context.Context, call *udfgate.Call) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && call.Deadline != 0 {
+		return errTimeout(limitOf(call), "")
+	}
+	return udfgate.Errorf(udfgate.Timeout, "the caller went away: %w", context.Cause(ctx))
+}
+
+// errLost is the loss of a worker: what happened, and its last output.
+func errLost(what, detail string) error {
+	e := udfgate.Errorf(udfgate.WorkerLost, "worker lost: %s", what)
+	e.Detail = detail
+	return retryable(e)
+}
+
+// errExit is the loss of a worker whose process has ended.
+func errExit(exit Exit, words string) error {
+	if exit.Signal == "SIGKILL" {
+		// The kernel does not say why, and neither can we.
+		words = strings.TrimSuffix("killed from outside, perhaps out of memory\n"+words, "\n")
+	}
+	return errLost(exit.String(), words)
+}
+
+// errBody is what the body did wrong, as the worker reported it.
+func errBody(e *rowError) error {
+	class := strings.ToValidUTF8(string(e.class), "\uFFFD")
+	text := oneLine(strings.ToValidUTF8(string(e.text), "\uFFFD"))
+	out := &udfgate.Error{
+		Reason: udfgate.UserError, Row: e.row, Exception: class, Message: class,
+		Detail: strings.ToValidUTF8(string(e.trace), "\uFFFD"),
+	}
+	if text != "" {
+		out.Message = class + ": " + text
+	}
+	if e.kind == errorNoRow {
+		out.Reason, out.Row = udfgate.Internal, udfgate.NoRow
+	}
+	return out
+}
+
+// oneLine keeps a message on one line; the trace has it as it was.
+func oneLine(s string) string {
+	return strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(s)
+}
+
+func errTooLarge(wanted, most int64) error {
+	return udfgate.Invalidf(udfgate.ShapeTooLarge,
+		"result of %d bytes is over --max-message-bytes %d; send smaller batches", wanted, most)
+}
+
+// named puts the function's name on an error that leaves the room.
+func named(err error, f *udfgate.Function) error {
+	if err == nil {
+		return nil
+	}
+	e := *udfgate.AsError(err) // a copy: the last start failure is shared
+	e.Function = f.Name
+	return &e
+}
+
+// outOfRange is the text of a row that an error may not have.
+func outOfRange(row, lo, hi int64) error {
+	return broken("error of row %d, the rows run are %s", row, fmt.Sprintf("%d to %d", lo, hi-1))
+}

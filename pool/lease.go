@@ -1,0 +1,228 @@
+package pool
+
+import (
+	"context"
+	"time"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/internal/clock"
+)
+
+// waiter is a call that waits for a worker: an element of a queue.
+type waiter struct {
+	granted    chan *worker // gets one worker, or is closed with the pool
+	next, prev *waiter
+	queued     bool
+	since      int64
+	cold       []udfgate.Span // when no worker was alive
+}
+
+// queue is the calls that wait, in the order they came. It is intrusive so
+// that a call which gives up leaves from the middle at once.
+type queue struct {
+	first, last *waiter
+	length      int
+}
+
+func (q *queue) push(w *waiter) {
+	w.queued, w.prev = true, q.last
+	if q.last != nil {
+		q.last.next = w
+	} else {
+		q.first = w
+	}
+	q.last = w
+	q.length++
+}
+
+func (q *queue) remove(w *waiter) {
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		q.first = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		q.last = w.prev
+	}
+	w.next, w.prev, w.queued = nil, nil, false
+	q.length--
+}
+
+func (q *queue) pop() *waiter {
+	w := q.first
+	if w != nil {
+		q.remove(w)
+	}
+	return w
+}
+
+// acquire takes the lease of a worker, waiting for one if it must, and books
+// the wait on the call.
+func (p *Pool) acquire(ctx context.Context, call *udfgate.Call) (*worker, error) {
+	p.mu.Lock()
+	if w := p.takeIdle(); w != nil {
+		p.mu.Unlock()
+		p.observer.QueueWait(p.config.Name, 0)
+		return w, nil
+	}
+	q, err := p.enqueue()
+	p.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	w, err := p.wait(ctx, q, call)
+	now := clock.Now()
+	call.Timeline.Add(udfgate.StateQueue, q.since, now)
+	for _, s := range q.cold { // outranks queue
+		call.Timeline.Add(s.State, s.From, s.To)
+		call.Cold = true
+	}
+	p.observer.QueueWait(p.config.Name, time.Duration(now-q.since))
+	return w, err
+}
+
+// admit refuses a call early, before work is spent on it, if the queue is full.
+func (p *Pool) admit() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return errClosed()
+	case len(p.idle) == 0 && p.queue.length >= p.config.QueueLenMax:
+		return errQueueFull(p.config.QueueLenMax)
+	default:
+		return nil
+	}
+}
+
+// takeIdle leases the worker that was idle for the shortest time: its caches
+// are warm, and the others can be seen to be too many.
+func (p *Pool) takeIdle() *worker {
+	n := len(p.idle)
+	if p.closed || n == 0 {
+		return nil
+	}
+	w := p.idle[n-1]
+	p.idle[n-1] = nil
+	p.idle = p.idle[:n-1]
+	p.lease(w)
+	return w
+}
+
+// lease makes an idle worker busy. The caller holds mu.
+func (p *Pool) lease(w *worker) {
+	w.become(stateBusy)
+	w.hold()
+	w.leasedAt = clock.Now()
+	p.busy++
+}
+
+// enqueue puts a call into the queue and asks for one more worker. The caller
+// holds mu.
+func (p *Pool) enqueue() (*waiter, error) {
+	if p.closed {
+		return nil, errClosed()
+	}
+	if p.queue.length >= p.config.QueueLenMax {
+		return nil, errQueueFull(p.config.QueueLenMax)
+	}
+	q := &waiter{granted: make(chan *worker, 1), since: clock.Now()}
+	p.queue.push(q)
+	p.grow()
+	return q, nil
+}
+
+// wait blocks until the call gets a worker or gives up.
+func (p *Pool) wait(ctx context.Context, q *waiter, call *udfgate.Call) (*worker, error) {
+	patience, expires := p.config.QueueTimeout, false
+	if call.Deadline != 0 {
+		if left := time.Duration(call.Deadline - q.since); left < patience {
+			patience, expires = left, true
+		}
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	var gaveUp error
+	select {
+	case w, ok := <-q.granted:
+		if !ok {
+			return nil, errClosed()
+		}
+		return w, nil
+	case <-ctx.Done():
+		gaveUp = errContext(ctx, call)
+	case <-t.C:
+		if expires {
+			gaveUp = errTimeout(limitOf(call), "the call was still waiting for a worker")
+		}
+	}
+	return p.leave(q, gaveUp)
+}
+
+// leave takes a call out of the queue. If it got a worker at the same instant
+// it goes on, unless nobody wants the answer any more.
+func (p *Pool) leave(q *waiter, gaveUp error) (*worker, error) {
+	p.mu.Lock()
+	if q.queued {
+		p.queue.remove(q)
+		if p.ready == 0 {
+			q.chill(p.coldSince, clock.Now())
+		}
+		if gaveUp == nil {
+			gaveUp = p.errQueueTimeout()
+		}
+		p.mu.Unlock()
+		return nil, gaveUp
+	}
+	p.mu.Unlock()
+	w, ok := <-q.granted
+	switch {
+	case !ok:
+		return nil, errClosed()
+	case gaveUp != nil:
+		p.release(w)
+		return nil, gaveUp
+	default:
+		return w, nil
+	}
+}
+
+// chill notes that no worker was alive from since to now.
+func (q *waiter) chill(since, now int64) {
+	q.cold = append(q.cold, udfgate.Span{State: udfgate.StateStart, From: max(since, q.since), To: now})
+}
+
+// release ends a lease: the worker goes to the call that has waited longest,
+// or becomes idle. One that is ending or dead goes nowhere.
+func (p *Pool) release(w *worker) {
+	w.link.relax()
+	p.mu.Lock()
+	now := clock.Now()
+	p.busyNS += now - w.leasedAt
+	p.busy--
+	dismissed := p.closed && p.unready(w)
+	if !p.closed && w.state.to(stateIdle) == nil {
+		w.served, p.duds = true, 0
+		p.offer(w, now)
+	}
+	p.mu.Unlock()
+	if dismissed {
+		w.bye()
+	}
+	w.release()
+}
+
+// offer gives a worker that has just become idle to the first call in the
+// queue, or puts it on top of the idle ones. The caller holds mu.
+func (p *Pool) offer(w *worker, now int64) {
+	q := p.queue.pop()
+	if q == nil {
+		w.idleAt = now
+		p.idle = append(p.idle, w)
+		return
+	}
+	p.lease(w)
+	q.granted <- w
+}

@@ -1,0 +1,421 @@
+// Package pool keeps workers warm and lends them to calls: it starts worker
+// processes through a Launcher that it is given, speaks the worker protocol
+// (docs/worker-protocol.md) with them, queues calls when all are busy, and
+// replaces the ones that are lost.
+//
+// It does not know what confines a process, nor who calls.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/clock"
+)
+
+const (
+	// generation is the loaded version of the modules; a pool has one.
+	generation = 1
+	// takersMax is how many workers a chunk is offered to, if none so far took
+	// a byte of it.
+	takersMax = 3
+	// byeWait is how long a worker may take to exit after BYE.
+	byeWait = 2 * time.Second
+	// killWait is how long a killed process may take to go. One that takes
+	// longer hangs in the kernel, and Close does not wait for that.
+	killWait = 5 * time.Second
+	// tidyEvery is how often idle workers and empty arenas are looked at.
+	tidyEvery = 5 * time.Second
+)
+
+// Config configures a Pool. Zero values mean the defaults of EnsureDefaults.
+type Config struct {
+	Name     string
+	Launcher Launcher
+	Python   string   // interpreter, or the directory of a virtual environment
+	Files    []Module // loaded in this order
+	Path     []string // put in front of the workers' module path
+	Env      []string // added to the workers' environment, "KEY=value"
+
+	WorkersMax     int           // most workers; one is kept warm
+	StartTimeout   time.Duration // launch to LOADED
+	Timeout        time.Duration // of a chunk (--timeout)
+	QueueTimeout   time.Duration // a call waits for a worker (--queue-timeout)
+	QueueLenMax    int           // calls that wait at once (--max-queue)
+	AnswerBytesMax int64         // body of an answer (--max-message-bytes)
+
+	SlotLimitBytes int64  // all input arenas together; 0: no limit
+	SlotLimitName  string // its flag, quoted in errors
+
+	Logger   *slog.Logger
+	Observer Observer
+}
+
+// Module is a file to serve and the name it is imported under.
+type Module struct{ Name, File string }
+
+// EnsureDefaults fills in what is zero.
+func (c *Config) EnsureDefaults() {
+	setDefault(&c.Name, "default")
+	setDefault(&c.Python, "python3")
+	setDefault(&c.WorkersMax, 1)
+	setDefault(&c.StartTimeout, 10*time.Second)
+	setDefault(&c.Timeout, 30*time.Second)
+	setDefault(&c.QueueTimeout, 10*time.Second)
+	setDefault(&c.QueueLenMax, 1024)
+	setDefault(&c.AnswerBytesMax, 256<<20)
+	setDefault(&c.SlotLimitName, "--max-inflight-bytes")
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Observer == nil {
+		c.Observer = silent{}
+	}
+}
+
+func setDefault[T comparable](v *T, d T) {
+	if *v == *new(T) {
+		*v = d
+	}
+}
+
+// Validate reports everything that is wrong with c at once.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Launcher == nil {
+		errs = append(errs, errors.New("launcher: wanted one, got none"))
+	}
+	for _, v := range []struct {
+		name string
+		got  int64
+	}{
+		{"workers", int64(c.WorkersMax)},
+		{"start timeout", int64(c.StartTimeout)},
+		{"timeout", int64(c.Timeout)},
+		{"queue timeout", int64(c.QueueTimeout)},
+		{"max queue", int64(c.QueueLenMax)},
+		{"max message bytes", c.AnswerBytesMax},
+	} {
+		if v.got < 1 {
+			errs = append(errs, fmt.Errorf("%s: wanted more than 0, got %d", v.name, v.got))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("pool %q: %w", c.Name, err)
+	}
+	return nil
+}
+
+// Pool is the warm workers of one environment and module set. Its methods may
+// be called from many goroutines.
+type Pool struct {
+	config   Config
+	logger   *slog.Logger
+	observer Observer
+	folder   folder
+	argv     []string
+	env      []string
+	slots    *codec.Store
+
+	// Set by the first start, before anybody else can see the pool.
+	first      *loadedSet
+	firstHello hello
+
+	// ctx ends with the pool; running are all its goroutines.
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	launched atomic.Int64
+
+	// mu is held for moments only: nothing is started, written or waited for
+	// under it.
+	mu        sync.Mutex
+	closed    bool
+	live      map[*worker]struct{} // joined and not reaped
+	idle      []*worker            // the last one was busy last
+	queue     queue
+	ready     int   // idle and busy workers
+	busy      int   // leases
+	coldSince int64 // with ready == 0: since when
+	starts    int   // workers on their way
+	failures  int   // failed starts in a row
+	duds      int   // workers in a row that died before they answered a call
+	nextStart time.Time
+	// lastFailure is the last of them.
+	lastFailure     *udfgate.Error
+	busyNS, aliveNS int64 // of leases and workers that have ended
+}
+
+// New starts one worker, loads every module in it and returns the pool.
+//
+// # Errors
+//
+// *udfgate.Error StartFailed if no worker could be started; it wraps a
+// *LoadError if a module is at fault.
+func New(ctx context.Context, c Config) (*Pool, error) {
+	c.EnsureDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	// The version is taken from the files before they are read by a worker.
+	sources, err := hashFiles(c.Files)
+	if err != nil {
+		return nil, startFailed(err, "")
+	}
+	p := &Pool{
+		config: c, logger: c.Logger, observer: c.Observer,
+		live: map[*worker]struct{}{}, coldSince: clock.Now(), starts: 1,
+		slots: codec.NewStore(codec.StoreConfig{LimitBytes: c.SlotLimitBytes, LimitName: c.SlotLimitName}),
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	if err := p.open(ctx); err != nil {
+		p.Close(ctx)
+		return nil, err
+	}
+	version := sources.version(&p.firstHello)
+	for _, f := range p.first.functions {
+		f.Pool, f.Version, f.Generation = c.Name, version, generation
+	}
+	p.running.Go(p.tidyLoop)
+	return p, nil
+}
+
+// open makes the pool's folder and starts the first worker.
+func (p *Pool) open(ctx context.Context) error {
+	var err error
+	if p.folder, err = newFolder(); err != nil {
+		return startFailed(err, "")
+	}
+	if p.argv, err = p.folder.program(p.config.Python); err != nil {
+		return startFailed(err, "")
+	}
+	p.env = environment(p.folder, p.config.Env)
+	w, err := p.start(ctx)
+	if err != nil {
+		return err
+	}
+	p.join(w)
+	return nil
+}
+
+// Functions are the functions that the pool serves. They never change.
+func (p *Pool) Functions() []*udfgate.Function { return p.first.functions }
+
+// Slots is where the batches of calls must lie.
+func (p *Pool) Slots() *codec.Store { return p.slots }
+
+// Invoke runs call.Function over a batch. It adds what the call waited for and
+// what was done to call, and returns the answer, which the caller releases.
+// The batch stays the caller's; its slot is retained for as long as a lost
+// worker may still read it.
+//
+// # Errors
+//
+// *udfgate.Error with Function set: UserError of the body, WorkerLost, Timeout,
+// StartFailed, QueueFull, Draining, Invalid for an answer over its limit. The
+// error of a context that was cancelled wraps its cause.
+func (p *Pool) Invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+	if in.Rows == 0 {
+		return codec.EmptyAnswer(call.Function.Result), nil
+	}
+	answer, err := p.invoke(ctx, call, in)
+	return answer, named(err, call.Function)
+}
+
+func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+	if err := p.admit(); err != nil {
+		return nil, err
+	}
+	from := clock.Now()
+	c, err := p.newChunk(call.Function, in)
+	if err != nil {
+		return nil, err
+	}
+	defer c.release()
+	call.SlotBytes += c.slotBytes()
+	if c.segments[0].rendered != nil {
+		to := clock.Now()
+		call.Timeline.Add(udfgate.StateConversionGateway, from, to)
+		call.Work.ConversionGatewayNS += to - from
+	}
+	own := p.ownTimeout(call.Function)
+	for taker := 1; ; taker++ {
+		w, err := p.acquire(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := w.cross.run(ctx, call, c, own)
+		p.release(w)
+		if _, untaken := errors.AsType[*notTaken](err); !untaken || taker == takersMax {
+			return answer, err
+		}
+		p.observer.Retried(call.Function.Name)
+	}
+}
+
+// Stats is what a pool is doing at one instant, and has done so far.
+type Stats struct {
+	Idle, Busy, Starting int
+	QueueLen             int
+	// BusyTime over WorkerTime is the utilisation.
+	BusyTime, WorkerTime time.Duration
+}
+
+// Stats returns the current figures.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Stats{Idle: len(p.idle), Busy: p.busy, Starting: p.starts, QueueLen: p.queue.length}
+	busy, alive, now := p.busyNS, p.aliveNS, clock.Now()
+	for w := range p.live {
+		alive += now - w.readyAt
+		if w.state.get() == stateBusy {
+			busy += now - w.leasedAt
+		}
+	}
+	s.BusyTime, s.WorkerTime = time.Duration(busy), time.Duration(alive)
+	return s
+}
+
+// tidyLoop gives back what a burst has left behind.
+func (p *Pool) tidyLoop() {
+	t := time.NewTicker(tidyEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-t.C:
+			p.tidy(outIdle)
+		}
+	}
+}
+
+// tidy drops arenas that have been empty for idle, and tells the workers that
+// have been idle for as long: what a worker maps is not free.
+func (p *Pool) tidy(idle time.Duration) {
+	p.slots.Trim(idle)
+	for {
+		now := clock.Now()
+		w := p.takeUntidy(now, idle)
+		if w == nil {
+			return
+		}
+		if err := w.tidy(now); err != nil {
+			p.logger.Warn("idle worker does not listen", "worker", w.pid, "error", err)
+			p.mu.Lock()
+			p.unready(w)
+			p.mu.Unlock()
+			w.end(ReapedProtocol)
+		}
+		p.release(w)
+	}
+}
+
+// takeUntidy leases an idle worker that has something to give back.
+func (p *Pool) takeUntidy(now int64, idle time.Duration) *worker {
+	epoch := p.slots.Epoch()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, w := range p.idle {
+		large := w.out.Size() > outBytesLarge && now-w.outAt >= int64(outIdle)
+		if now-w.idleAt >= int64(idle) && (large || w.epoch != epoch) {
+			p.idle = append(p.idle[:i], p.idle[i+1:]...)
+			p.lease(w)
+			return w
+		}
+	}
+	return nil
+}
+
+// bye tells a worker that nobody leases to exit.
+func (w *worker) bye() {
+	why := ReapedClosed
+	w.ended.CompareAndSwap(nil, &why)
+	_ = w.link.conn.SetDeadline(time.Now().Add(byeWait))
+	_ = w.link.send(frameBye, 0, nil) // one that cannot be told is killed
+}
+
+// Close ends every worker: calls that wait or come later get Draining, idle
+// workers are told to exit, busy ones after their call; what is left after two
+// seconds, or once ctx is done, is killed. The pool leaves nothing behind: no
+// process, goroutine, descriptor or folder.
+func (p *Pool) Close(ctx context.Context) {
+	p.mu.Lock()
+	again := p.closed
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	workers := make([]*worker, 0, len(p.live))
+	for w := range p.live {
+		workers = append(workers, w)
+	}
+	for _, w := range idle {
+		w.hold()
+		p.unready(w)
+	}
+	for q := p.queue.pop(); q != nil; q = p.queue.pop() {
+		close(q.granted)
+	}
+	p.mu.Unlock()
+	if again {
+		p.running.Wait()
+		return
+	}
+	p.cancel() // kills the workers that are on their way
+	for _, w := range idle {
+		w.bye()
+		w.release()
+	}
+	p.reap(ctx, workers)
+	if err := errors.Join(p.slots.Close(), p.folder.remove()); err != nil {
+		p.logger.Warn("pool leaves something behind", "pool", p.config.Name, "error", err)
+	}
+}
+
+// reap waits for the workers to exit, and kills those that do not.
+func (p *Pool) reap(ctx context.Context, workers []*worker) {
+	patience := time.NewTimer(byeWait)
+	defer patience.Stop()
+	for _, w := range workers {
+		select {
+		case <-w.dead:
+			continue
+		case <-patience.C:
+			patience.Reset(0)
+		case <-ctx.Done():
+		}
+		w.end(ReapedClosed)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.running.Wait()
+	}()
+	hang := time.NewTimer(killWait)
+	defer hang.Stop()
+	select {
+	case <-done:
+	case <-hang.C:
+		p.logger.Error("a killed worker does not go", "pool", p.config.Name)
+	}
+}
+
+// home is the working directory of workers.
+func (p *Pool) home() string { return p.folder.home() }
+
+// removeAll is os.RemoveAll for a folder that may never have been made.
+func removeAll(path string) error {
+	if path == "" {
+		return nil
+	}
+	return os.RemoveAll(path)
+}

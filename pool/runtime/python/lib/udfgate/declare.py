@@ -1,0 +1,209 @@
+"""The decorators: they note what was asked for and leave the body as it is. The worker judges at load."""
+
+from _functools import partial
+
+KINDS = {"scalar": "udf", "table": "udtf", "aggregate": "udaf"}
+MODES = ("row", "list", "arrow", "pandas", "numpy", "polars")
+_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+class Declaration:
+    """One use of a decorator: the body, its kind (scalar, table, aggregate), and the options that were given."""
+
+    __slots__ = ("body", "kind", "options")
+
+    def __init__(self, body: object, kind: str, options: dict) -> None:
+        self.body, self.kind, self.options = body, kind, options
+
+
+class Declared(partial):
+    """What a decorated function is replaced by: calls go straight through, attributes too, pickled by name.
+
+    A partial because that calls the body from C: no frame of ours in tracebacks, none more per recursion.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__") or name == "declaration":
+            raise AttributeError(name)
+        return getattr(self.func, name)
+
+    def __repr__(self) -> str:
+        return f"<{KINDS[self.declaration.kind]} of {self.func!r}>"
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def __copy__(self) -> "Declared":
+        return self
+
+    def __deepcopy__(self, _memo: dict) -> "Declared":
+        return self
+
+
+def udf(body: object = None, /, **options: object) -> object:
+    """Serve a function, or a class whose instances are called, as a scalar function. Also `@udf(option=…)`."""
+    return _decorate("scalar", body, options)
+
+
+def udtf(body: object = None, /, **options: object) -> object:
+    """Serve a generator as a table function."""
+    return _decorate("table", body, options)
+
+
+def udaf(body: object = None, /, **options: object) -> object:
+    """Serve a class as an aggregate function."""
+    return _decorate("aggregate", body, options)
+
+
+def declarations(value: object) -> tuple:
+    """The declarations that a value bound in a module stands for."""
+    if issubclass(type(value), Declared):
+        return (value.declaration,)
+    if issubclass(type(value), type):
+        return tuple(type.__getattribute__(value, "__dict__").get("__udfgate__", ()))
+    return ()
+
+
+def _decorate(kind: str, body: object, options: dict) -> object:
+    checked = _checked(kind, options)
+    if body is not None:
+        return _declare(kind, body, checked)
+    return lambda body: _declare(kind, body, checked)
+
+
+def _declare(kind: str, body: object, options: dict) -> object:
+    if not callable(body):
+        raise TypeError(f"{KINDS[kind]}: wanted a function or a class, got {type(body).__name__}")
+    if isinstance(body, type):  # stays the class that it is: isinstance and super() go on working
+        body.__udfgate__ = (*vars(body).get("__udfgate__", ()), Declaration(body, kind, options))
+        return body
+    declared = Declared(body)
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        try:
+            setattr(declared, name, getattr(body, name))
+        except AttributeError:
+            pass
+    declared.__wrapped__ = body
+    declared.declaration = Declaration(body, kind, options)
+    return declared
+
+
+def _checked(kind: str, options: dict) -> dict:
+    """The options that were given, normalised. TypeError for a name or a value that cannot be meant."""
+    checked = {}
+    for name, value in options.items():
+        check = _OPTIONS.get(name)
+        if check is None:
+            raise TypeError(f"{KINDS[kind]}: no option is called {name}{_near(name)}")
+        if value is None:
+            continue
+        try:
+            checked[name] = check(value)
+        except ValueError as e:
+            raise TypeError(f"{KINDS[kind]}: {name}: wanted {e}, got {value!r}") from None
+    return checked
+
+
+def _near(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(_OPTIONS), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _one_of(*words: str) -> object:
+    def check(value: object) -> str:
+        if not isinstance(value, str) or value.lower() not in words:
+            raise ValueError(" or ".join(map(repr, words)))
+        return value.lower()
+
+    return check
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("True or False")
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("a number from 1")
+    return value
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value or not value.isprintable() or set(value) & set(" .\"'`"):
+        raise ValueError("a name without spaces, dots and quotes")
+    return value
+
+
+def _types(value: object) -> list:
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if isinstance(value, str) or type(value).__module__.startswith("pyarrow"):
+        return [value]
+    raise ValueError("a list of types")
+
+
+def _anything(value: object) -> object:
+    return value
+
+
+def _timeout(value: object) -> int:
+    """Nanoseconds of "2s", "500ms", "1m30s" or a number of seconds."""
+    wanted = 'a time above 0 such as "2s", "500ms" or a number of seconds'
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        total = value * 10**9 if 0 < value < 10**9 else 0
+    elif isinstance(value, str):
+        total = _parse_duration(value.strip(), wanted)
+    else:
+        raise ValueError(wanted)
+    if not 0 < int(total) < 2**63:
+        raise ValueError(wanted)
+    return int(total)
+
+
+def _parse_duration(text: str, wanted: str) -> float:
+    total, at = 0.0, 0
+    while at < len(text):
+        start = at
+        while at < len(text) and text[at] in "0123456789.":
+            at += 1
+        number = text[start:at]
+        start = at
+        while at < len(text) and text[at] not in "0123456789.":
+            at += 1
+        try:
+            total += float(number) * _NS[text[start:at].strip()]
+        except (KeyError, ValueError):
+            raise ValueError(wanted) from None
+    return total
+
+
+_OPTIONS = {
+    "name": _name,
+    "input_types": _types,
+    "result_type": _anything,
+    "result_types": _types,
+    "mode": _one_of(*MODES),
+    "null_handling": _one_of("call", "skip"),
+    "on_error": _one_of("fail", "null", "reject"),
+    "volatility": _one_of("immutable", "stable", "volatile"),
+    "idempotent": _flag,
+    "elementwise": _flag,
+    "timeout": _timeout,
+    "native": _one_of("auto", "off", "require"),
+    "concurrency": _count,
+    "io_threads": _count,
+    "max_batch_rows": _count,
+    "max_workers": _count,
+    "init": _one_of("worker", "shared"),
+    "warmup": _anything,
+    "affinity": _one_of("none", "stream"),
+    # of arrow-udf and databend-udf
+    "skip_null": _flag,
+    "batch": _flag,
+    "batch_mode": _flag,
+    "max_concurrency": _count,
+}

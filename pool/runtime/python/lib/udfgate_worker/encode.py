@@ -1,0 +1,276 @@
+"""Results: from Python values to arena bytes, one block at a time.
+
+An encoder belongs to one function and is used for one segment at a time:
+
+    begin(out, rows, step)     start a segment of `rows` rows in blocks of `step`
+    put(values)                the next block, a list of Python values
+    end()                      → the column as it stands in RESULT: form, blocks, nulls, then offset and length twice
+    check(values)              raise Misfit if one of the values, or one of a block already put, does not fit
+    one(value, out)            → (offset, length, offset, length, used) of a single row at the region's start, or None
+                               where only begin, put and end can tell
+    word                       first eight bytes of the column that one() describes
+
+put raises Misfit with the row counted from the start of its block, and what Region raises.
+"""
+
+from itertools import chain
+from marshal import dumps, loads
+from struct import Struct
+
+from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+from udfgate_worker.decode import FIXED, VARIABLE
+from udfgate_worker.frames import FORM_FLAT, FORM_MARSHAL, column_word
+from udfgate_worker.region import Region
+from udfgate_worker.strict import Misfit, exact_values
+
+PACKERS_MAX = 64  # structs kept per type; blocks come in few lengths
+_MARSHAL_VALUES = 5  # where the values begin: after "[" and the count
+_NONE = type(None)
+_BYTES = {bytes, _NONE}
+_VALID = bytes(c != 0x4E for c in range(256))  # marshal tag → valid byte
+_TRUE = bytes(c == 0x54 for c in range(256))  # marshal tag → bool byte
+
+
+def encoder(type_name: str, nullable: bool, views: dict) -> "_Flat | _Blocks":
+    """The encoder of a result type. views as in Arenas."""
+    if type_name in VARIABLE:
+        return _Blocks(type_name, nullable, views)
+    return {"bool": _Bools, "float32": _Floats, "float64": _Floats}.get(type_name, _Ints)(type_name, nullable, views)
+
+
+class Packers(dict):
+    """Struct of n values of a code, by n. Native codes pack faster; "<f" is the one that refuses to overflow."""
+
+    def __init__(self, code: str) -> None:
+        self._pattern = "<%df" if code == "f" else "%d" + code
+
+    def __missing__(self, count: int):
+        if len(self) >= PACKERS_MAX:
+            self.clear()
+        pack = self[count] = Struct(self._pattern % count).pack_into
+        return pack
+
+
+class _Flat:
+    """Fixed width: values one after the other, then, if one is null, a byte per row that says which are valid."""
+
+    width = 0
+    word = column_word(FORM_FLAT, 0)
+
+    def __init__(self, type_name: str, nullable: bool, views: dict) -> None:
+        self.type_name, self.nullable = type_name, nullable
+        code, shift = FIXED.get(type_name, ("B", 0))
+        self.width = 1 << shift
+        self.views = views[code]
+        self.packers = Packers(code)
+
+    def begin(self, out: Region, rows: int, _step: int) -> None:
+        self.out, self.rows, self.valid, self.nulls = out, 0, None, 0
+        self.at = out.take(rows * self.width)
+
+    def put(self, values: list) -> None:
+        raise NotImplementedError
+
+    def check(self, values: list) -> None:
+        exact_values(self.type_name, self.nullable, values)
+
+    def end(self) -> tuple:
+        if self.valid is None:
+            return FORM_FLAT, 0, 0, 0, 0, self.at, self.rows * self.width
+        out, size = self.out, len(self.valid)
+        at = out.take(size)
+        out.view[out.base + at : out.base + at + size] = self.valid
+        return FORM_FLAT, 0, self.nulls, at, size, self.at, self.rows * self.width
+
+    def _pack(self, values: list) -> None:
+        out = self.out
+        self.packers[len(values)](out.view, out.base + self.at + self.rows * self.width, *values)
+
+    def _all_valid(self, count: int) -> None:
+        self.rows += count
+        if self.valid is not None:
+            self.valid += b"\1" * count
+
+    def _some_valid(self, valid: bytes) -> None:
+        if self.valid is None:
+            self.valid = bytearray(b"\1" * self.rows)
+        self.valid += valid
+        self.nulls += valid.count(0)
+        self.rows += len(valid)
+
+    def _put_strict(self, values: list) -> None:
+        """Put a block that the fast way refused, value by value under the strict rules."""
+        values = exact_values(self.type_name, self.nullable, values)
+        self._pack([0 if value is None else value for value in values])
+        if None in values:
+            self._some_valid(bytes([value is not None for value in values]))
+        else:
+            self._all_valid(len(values))
+
+
+class _Ints(_Flat):
+    """struct checks the range, takes ints, bools (True is exactly 1) and what has __index__, and refuses the rest."""
+
+    def one(self, value: object, out: Region) -> "tuple | None":
+        try:
+            self.views[out.arena][out.base // self.width] = value
+        except BaseException:  # __index__ is the body's code
+            return None
+        return 0, 0, 0, self.width, self.width
+
+    def put(self, values: list) -> None:
+        try:
+            self._pack(values)
+        except BaseException:
+            if self.nullable and _NONE in set(map(type, values)):
+                return self._put_nullable(values)
+            return self._put_strict(values)
+        self._all_valid(len(values))
+
+    def _put_nullable(self, values: list) -> None:
+        try:
+            self._pack([0 if value is None else value for value in values])
+        except BaseException:
+            return self._put_strict(values)
+        self._some_valid(bytes([value is not None for value in values]))
+
+
+class _Floats(_Flat):
+    """struct would round ints, take bools and ask any object for __float__, so the types are looked at first."""
+
+    def one(self, value: object, out: Region) -> "tuple | None":
+        if type(value) is not float:
+            return None
+        try:
+            self.packers[1](out.view, out.base, value)
+        except OverflowError:
+            return None
+        return 0, 0, 0, self.width, self.width
+
+    def put(self, values: list) -> None:
+        types = set(map(type, values))
+        types.discard(float)
+        try:
+            if not types:
+                self._pack(values)
+                return self._all_valid(len(values))
+            if self.nullable and types == {_NONE}:
+                self._pack([0.0 if value is None else value for value in values])
+                return self._some_valid(bytes([value is not None for value in values]))
+        except OverflowError:
+            pass
+        self._put_strict(values)
+
+
+class _Bools(_Flat):
+    """marshal writes True, False and None as one byte each, and everything else that it takes as more or another."""
+
+    def one(self, value: object, out: Region) -> "tuple | None":
+        if value is not True and value is not False:
+            return None
+        out.view[out.base] = value
+        return 0, 0, 0, 1, 1
+
+    def put(self, values: list) -> None:
+        try:
+            tags = dumps(values, 2)[_MARSHAL_VALUES:]
+        except ValueError:
+            return self._put_strict(values)
+        count = len(values)
+        nulls = count - tags.count(b"T") - tags.count(b"F")
+        if len(tags) != count or (nulls and (not self.nullable or tags.count(b"N") != nulls)):
+            return self._put_strict(values)
+        out, at = self.out, self.out.base + self.at + self.rows
+        out.view[at : at + count] = tags.translate(_TRUE)
+        if nulls:
+            self._some_valid(tags.translate(_VALID))
+        else:
+            self._all_valid(count)
+
+
+class _Blocks:
+    """utf8 and binary: an index, then one marshal list per block. The gateway checks the tags in its own copy."""
+
+    word = column_word(FORM_MARSHAL, 1)
+
+    def __init__(self, type_name: str, nullable: bool, views: dict) -> None:
+        self.type_name, self.nullable = type_name, nullable
+        self.raw, self.words = views["B"], views["Q"]
+        self.binary = type_name == "binary"
+
+    def one(self, value: object, out: Region) -> "tuple | None":
+        if self.binary and type(value) is not bytes and value is not None:
+            return None
+        try:
+            block = dumps([value], 4)
+        except ValueError:
+            return None
+        size = len(block)
+        if size + 16 > out.limit:
+            return None
+        view, at = out.view, out.base
+        words, word = self.words[out.arena], at >> 3
+        words[word], words[word + 1] = 0, size
+        view[at + 16 : at + 16 + size] = block
+        return 0, 16, 16, size, 16 + size
+
+    def begin(self, out: Region, rows: int, step: int) -> None:
+        self.out, self.rows, self.step = out, rows, step
+        self.index = out.take(8 * (1 + _blocks(rows, step)))
+        self.at = out.take(0)
+        self.ends = [0]
+
+    def put(self, values: list) -> None:
+        # Buffers of any kind become bytes in marshal, numpy's scalars too: only real bytes may go there.
+        if self.binary and not set(map(type, values)) <= _BYTES:
+            block = self._strict(values)
+        else:
+            try:
+                block = dumps(values, 4)
+            except ValueError:
+                block = self._strict(values)
+        end = self.ends[-1] + len(block)
+        out = self.out
+        if self.at + end > out.limit:
+            self._grow(end)
+        start = out.base + self.at + self.ends[-1]
+        out.view[start : start + len(block)] = block
+        self.ends.append(end)
+
+    def _grow(self, end: int) -> None:
+        """Ask for the room of all blocks at once, by the size of those that are here."""
+        guess = end * _blocks(self.rows, self.step) // len(self.ends)
+        self.out.room(self.at + end, self.at + guess + guess // 8)
+
+    def end(self) -> tuple:
+        out, blocks, size = self.out, len(self.ends) - 1, self.ends[-1]
+        Struct("<%dQ" % (blocks + 1)).pack_into(out.view, out.base + self.index, *self.ends)
+        out.used = self.at + size
+        return FORM_MARSHAL, blocks, 0, self.index, 8 * (blocks + 1), self.at, size
+
+    def check(self, values: list) -> None:
+        """The row of a Misfit counts from the first row of the segment if it lies in an earlier block, below 0 then."""
+        before = self.put_so_far()
+        try:
+            exact_values(self.type_name, self.nullable, chain(before, values))
+        except Misfit as misfit:
+            misfit.row -= len(before)
+            raise
+
+    def put_so_far(self) -> list:
+        """The values of all blocks put, read back."""
+        out, values = self.out, []
+        for start, end in zip(self.ends, self.ends[1:]):
+            values += loads(out.view[out.base + self.at + start : out.base + self.at + end])
+        return values
+
+    def _strict(self, values: list) -> bytes:
+        try:
+            return dumps(exact_values(self.type_name, self.nullable, values), 4)
+        except Misfit:
+            self.check(values)  # raises, for a row of an earlier block if there is one
+            raise
+
+
+def _blocks(rows: int, step: int) -> int:
+    return -(-rows // step)

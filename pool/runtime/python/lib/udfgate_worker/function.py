@@ -1,0 +1,28 @@
+"""A function as the calls see it: body, readers of its arguments, encoder of its result."""
+
+from struct import Struct
+
+from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+from udfgate_worker.decode import readers, usual_form
+from udfgate_worker.encode import encoder
+from udfgate_worker.frames import CALL_BYTES, SEGMENT_BYTES, TWO_BUFFERS, WIDTH_TWO
+
+
+class Function:
+    """One served function of this worker.
+
+    `length`, `columns` and `forms` describe the payload of the usual CALL: one segment, every column in the form that
+    the gateway prefers for this worker. `ones` and `blocks` pair the readers with where their fields begin.
+    """
+
+    def __init__(self, name: str, body: object, args: list, result: tuple, views: dict) -> None:
+        """args: types by position; result: (type, nullable); views as in Arenas."""
+        self.name, self.body, self.args = name, body, args
+        self.readers = [readers(kind, views) for kind in args]
+        self.encoder = encoder(*result, views)
+        self.columns = Struct("<" + TWO_BUFFERS * len(args))
+        self.length = CALL_BYTES + SEGMENT_BYTES + self.columns.size
+        self.forms = tuple([usual_form(kind) for kind in args])
+        usual = [by_form[form] for by_form, form in zip(self.readers, self.forms)]
+        self.ones = [(one, at * WIDTH_TWO) for at, (one, _) in enumerate(usual)]
+        self.blocks = [(block, at * WIDTH_TWO) for at, (_, block) in enumerate(usual)]

@@ -1,0 +1,246 @@
+"""LOAD → LOADED: import the served modules, find their functions, settle what each takes and returns."""
+
+import os
+import sys
+from _frozen_importlib import module_from_spec
+from _frozen_importlib_external import SourceFileLoader, spec_from_file_location
+
+from udfgate.declare import KINDS, Declaration, declarations
+from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+from udfgate_worker.function import Function
+from udfgate_worker.signature import NO_HINT, Plain, Shape, flavour, hint_type, shape_of
+from udfgate_worker.typenames import Unserved, column_type
+
+NOTHING = (
+    "{}: nothing to serve: decorate functions with @udf (from udfgate import udf), "
+    "or give public functions a type hint for every parameter and for the result"
+)
+# Options that change answers and are not built yet: the values with which they may be given all the same.
+_TAME = {
+    "mode": ("row",),
+    "null_handling": ("call",),
+    "on_error": ("fail",),
+    "io_threads": (1,),
+    "init": ("worker",),
+    "warmup": (),
+    "skip_null": (False,),
+    "batch": (False,),
+    "batch_mode": (False,),
+}
+
+
+class LoadError(Exception):
+    """A module cannot be served; says what to change. File and line are those of the function at fault, if any."""
+
+    def __init__(self, message: str, file: str = "", line: int = 0) -> None:
+        super().__init__(message)
+        self.udfgate_file, self.udfgate_line = file, line
+
+
+def load(request: dict, views: dict) -> tuple:
+    """Carry out a LOAD: (functions by number, "functions" of LOADED). Raises whatever the modules raise, and LoadError."""
+    sys.path[:0] = [folder for folder in request.get("path") or [] if folder not in sys.path]
+    functions, entries = [], []
+    for module in request["modules"]:
+        name = module["name"]
+        loaded = _import(name, module.get("file") or "")
+        taken = set()
+        for declaration in _found(loaded, name):
+            function, entry = _served(declaration, name, views)
+            if entry["name"] in taken:
+                raise LoadError(f"{name}: two functions are called {entry['name']}; give one of them name=…", *_where(declaration))
+            taken.add(entry["name"])
+            entry["number"] = len(functions)
+            functions.append(function)
+            entries.append(entry)
+    return functions, entries
+
+
+def _import(name: str, file: str) -> object:
+    """The module of a served file under its name, or a module of the path."""
+    known = sys.modules.get(name)
+    if not file:
+        if known is None:
+            __import__(name)
+        return sys.modules[name]
+    if known is not None:
+        origin = getattr(known, "__file__", None) or "the interpreter"
+        if os.path.realpath(origin) == os.path.realpath(file):
+            return known  # another served file has imported it
+        raise LoadError(f"{file}: the module name {name} is taken by {origin}; rename the file", file)
+    spec = spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return sys.modules.get(name, module)
+
+
+def _found(module: object, name: str) -> list:
+    """The declarations bound at the module's top level, each once; else its own hinted functions as if declared."""
+    values = list(vars(module).values())
+    seen, found = set(), []
+    for value in values:
+        for declaration in declarations(value):
+            if id(declaration) not in seen:
+                seen.add(id(declaration))
+                found.append(declaration)
+    if found:
+        return found
+    for value in values:
+        if id(value) not in seen and _own(value, name):
+            seen.add(id(value))
+            found.append(Declaration(value, "scalar", {}))
+    if not found:
+        raise LoadError(NOTHING.format(name), getattr(module, "__file__", None) or "")
+    return found
+
+
+def _own(value: object, module: str) -> bool:
+    """Whether an undecorated value is a public function of the module with complete hints and a result."""
+    if not isinstance(value, Plain) and not (type(value).__module__ == "functools" and hasattr(value, "__wrapped__")):
+        return False
+    if value.__module__ != module or value.__name__.startswith(("_", "<")):
+        return False
+    shape = shape_of(value)
+    needed = [parameter for parameter in shape.parameters if not parameter.optional]
+    hinted = all([parameter.hint is not NO_HINT for parameter in needed])
+    return hinted and not shape.rest and shape.returns not in (NO_HINT, None, "None")
+
+
+def _where(declaration: Declaration) -> tuple:
+    """File and line of a body, as far as they are known."""
+    body = declaration.body
+    for _ in range(64):
+        code = getattr(body, "__code__", None)
+        if code is not None:
+            return code.co_filename, code.co_firstlineno
+        if isinstance(body, type):
+            body = vars(body).get("__init__") or vars(body).get("__call__") or body
+            if isinstance(body, type):
+                break
+        else:
+            body = getattr(body, "__wrapped__", None) or getattr(body, "func", None) or getattr(body, "__func__", None)
+    return "", 0
+
+
+def _name_of(declaration: Declaration) -> str:
+    if "name" in declaration.options:
+        return declaration.options["name"]
+    name = getattr(declaration.body, "__name__", "")
+    if not name or name == "<lambda>":
+        raise Unserved(f"{'a lambda' if name else type(declaration.body).__name__} needs name=…")
+    return name
+
+
+def _served(declaration: Declaration, module: str, views: dict) -> tuple:
+    """(Function, entry of LOADED without its number) of a declaration."""
+    name = getattr(declaration.body, "__name__", "?")
+    try:
+        name = _name_of(declaration)
+        _refuse_unbuilt(declaration)
+        call = _callable(declaration)
+        args, result = _columns(declaration, call)
+    except Unserved as e:
+        raise LoadError(f"{module}.{name}: {e}", *_where(declaration)) from None
+    if isinstance(declaration.body, type):
+        call = declaration.body().__call__
+    options = declaration.options
+    volatility = options.get("volatility", "volatile")
+    entry = {
+        "number": 0,
+        "module": module,
+        "name": name,
+        "mode": "row",
+        "kind": declaration.kind,
+        "args": [{"name": arg, "type": kind, "nullable": nullable} for arg, kind, nullable in args],
+        "result": {"name": name, "type": result[0], "nullable": result[1]},
+        "volatility": volatility,
+        "elementwise": options.get("elementwise", True),
+        "idempotent": options.get("idempotent", volatility == "immutable"),
+        "timeout_ns": options.get("timeout", 0),
+    }
+    return Function(name, call, [kind for _, kind, _ in args], result, views), entry
+
+
+def _refuse_unbuilt(declaration: Declaration) -> None:
+    if declaration.kind != "scalar":
+        raise Unserved(f"{declaration.kind} functions (@{KINDS[declaration.kind]}) are not supported yet")
+    for option, value in declaration.options.items():
+        if option in _TAME and value not in _TAME[option]:
+            raise Unserved(f"{option}={value!r} is not supported yet")
+    if "result_types" in declaration.options:
+        raise Unserved("result_types is for table functions; a scalar function has result_type")
+
+
+def _callable(declaration: Declaration) -> object:
+    """What takes the arguments: the body, or for a class its __call__. Declared bodies are called past their wrapper."""
+    body = declaration.body
+    while declarations(body) and not isinstance(body, type):
+        body = body.func
+    if isinstance(body, type):
+        body = getattr(body, "__call__", None) if any(["__call__" in vars(base) for base in body.__mro__]) else None
+        if body is None:
+            raise Unserved("the class has no __call__")
+    kind = flavour(body)
+    if kind:
+        raise Unserved(f"{kind} not supported yet")
+    return body
+
+
+def _columns(declaration: Declaration, call: object) -> tuple:
+    """((name, type, nullable) of each argument, (type, nullable) of the result)."""
+    shape, options = shape_of(call), declaration.options
+    if isinstance(declaration.body, type):
+        del shape.parameters[:1]
+    given = options.get("input_types")
+    args = _hinted(shape) if given is None else _given(shape, given)
+    try:
+        if "result_type" in options:
+            return args, column_type(options["result_type"])
+        if shape.returns is NO_HINT:
+            raise Unserved("no type hint; add one or give result_type")
+        return args, hint_type(shape.returns, shape.scope)
+    except Unserved as e:
+        raise Unserved(f"result: {e}") from None
+
+
+def _hinted(shape: Shape) -> list:
+    """Arguments by their hints. Trailing parameters with a default and no hint are left to it."""
+    if not shape.known:
+        raise Unserved("the body has no Python signature; give input_types and result_type")
+    parameters = shape.parameters
+    while parameters and parameters[-1].optional and parameters[-1].hint is NO_HINT:
+        parameters.pop()
+    if shape.rest:
+        raise Unserved(f"*{shape.rest} takes any number of arguments; give input_types")
+    args = []
+    for parameter in parameters:
+        try:
+            if parameter.hint is NO_HINT:
+                raise Unserved("no type hint; add one or give input_types")
+            args.append((parameter.name, *hint_type(parameter.hint, shape.scope)))
+        except Unserved as e:
+            raise Unserved(f"parameter {parameter.name}: {e}") from None
+    return args
+
+
+def _given(shape: Shape, types: list) -> list:
+    """Arguments by input_types, which may leave out parameters that have a default."""
+    names = [parameter.name for parameter in shape.parameters]
+    needed = len([parameter for parameter in shape.parameters if not parameter.optional])
+    if shape.known and not needed <= len(types) <= (1 << 16 if shape.rest else len(names)):
+        wanted = f"{needed}" if needed == len(names) else f"{needed} to {len(names)}"
+        raise Unserved(f"input_types has {len(types)} types, the body takes {wanted} parameters ({', '.join(names)})")
+    prefix = shape.rest or "arg"
+    names += [f"{prefix}{number}" for number in range(len(types) - len(names))]
+    args = []
+    for name, given in zip(names, types):
+        try:
+            args.append((name, *column_type(given)))
+        except Unserved as e:
+            raise Unserved(f"parameter {name}: {e}") from None
+    return args

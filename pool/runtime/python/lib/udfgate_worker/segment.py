@@ -1,0 +1,140 @@
+"""One segment: its columns as a CALL describes them, and its rows through the body."""
+
+from itertools import repeat, starmap
+from time import monotonic_ns, thread_time_ns
+
+from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+from udfgate_worker.errors import Failure, misfit, raised
+from udfgate_worker.frames import (
+    BUFFER,
+    BUFFER_BYTES,
+    COLUMN,
+    COLUMN_BYTES,
+    DONE,
+    FAILED,
+    RAISED,
+    SEGMENT,
+    SEGMENT_BYTES,
+    TOO_LARGE,
+    WIDTH_THREE,
+    ProtocolError,
+)
+from udfgate_worker.function import Function
+from udfgate_worker.region import Region, TooLarge
+from udfgate_worker.result import Outcome, Times
+from udfgate_worker.strict import Misfit
+
+MISSING = (0, 0)
+
+
+class Segment:
+    """Rows [lo, hi) of a batch: the fields of its columns, and per column a reader and where its fields begin."""
+
+    __slots__ = ("fields", "readers", "lo", "hi")
+
+    def __init__(self, fields: tuple, readers: list, lo: int, hi: int) -> None:
+        self.fields, self.readers, self.lo, self.hi = fields, readers, lo, hi
+
+
+def read_segments(function: Function, buffer: bytearray, at: int, end: int, count: int) -> "list[Segment] | str":
+    """Segments of any shape. A str says why the function cannot run on them."""
+    segments = []
+    for _ in range(count):
+        if at + SEGMENT_BYTES > end:
+            raise ProtocolError("CALL ends within a segment")
+        lo, hi, chosen, columns = SEGMENT.unpack_from(buffer, at)
+        if chosen:
+            return "row selections are not supported"
+        at += SEGMENT_BYTES
+        fields: list[int] = []
+        for _ in range(columns):
+            at = _read_column(fields, buffer, at, end)
+        if columns != len(function.args):
+            return f"wanted {len(function.args)} columns, got {columns}"
+        readers = []
+        for number, by_form in enumerate(function.readers):
+            form = fields[number * WIDTH_THREE]
+            if form not in by_form:
+                kind = function.args[number]
+                return f"column {number}: {kind} does not come in form {form & 0xFFFF} with {form >> 16} buffers"
+            readers.append((by_form[form][1], number * WIDTH_THREE))
+        segments.append(Segment(tuple(fields), readers, lo, hi))
+    if at != end:
+        raise ProtocolError(f"{end - at} bytes after the segments of a CALL")
+    return segments
+
+
+def _read_column(fields: list, buffer: bytearray, at: int, end: int) -> int:
+    """Append the WIDTH_THREE fields of the column at `at`, missing buffers as zeros; where the next begins."""
+    if at + COLUMN_BYTES > end:
+        raise ProtocolError("CALL ends within a column")
+    form, count, arena, nulls = COLUMN.unpack_from(buffer, at)
+    at += COLUMN_BYTES
+    if at + BUFFER_BYTES * count > end:
+        raise ProtocolError("CALL ends within a column")
+    buffers = [BUFFER.unpack_from(buffer, at + BUFFER_BYTES * number) for number in range(min(count, 3))]
+    fields += (form | count << 16, arena, nulls)
+    for pair in buffers + [MISSING] * (3 - len(buffers)):
+        fields += pair
+    return at + BUFFER_BYTES * count
+
+
+def run_segment(
+    function: Function, segment: Segment, step: int, region: Region, times: Times, measure: bool
+) -> Outcome:
+    """Run the rows in blocks of `step`, write the answer into the region, add to the times.
+
+    A body's columns are let go before its results are encoded: marshal writes a value that nothing else refers to in
+    a third of the time. They are encoded even when a later row of their block raised: the smallest row wins.
+    """
+    encoder, body = function.encoder, function.body
+    fields, readers, lo, hi = segment.fields, segment.readers, segment.lo, segment.hi
+    row, number, failure, used, waited = lo, 0, None, region.used, region.waited
+    decode = ran = cpu = clock = 0
+    begun = at = monotonic_ns()
+    try:
+        encoder.begin(region, hi - lo, step)
+        while row < hi:
+            top = row + step if row + step < hi else hi
+            at = monotonic_ns()
+            columns = [read(fields, i, row, top, number) for read, i in readers]
+            values: list = []
+            ready = monotonic_ns()
+            if measure:
+                clock = thread_time_ns()
+            try:
+                # extend keeps what map made before a raise, so len(values) is the failing row
+                values.extend(map(body, *columns) if columns else starmap(body, repeat((), top - row)))
+            except BaseException as e:
+                failure = raised(row + len(values), e)
+            if measure:
+                cpu += thread_time_ns() - clock
+            done = monotonic_ns()
+            columns = None
+            decode += ready - at
+            ran += done - ready
+            if len(values) < top - row:
+                encoder.check(values)
+                failure = failure or Failure(row + len(values), RAISED, "StopIteration", "")
+                break
+            encoder.put(values)
+            values = None
+            row, number = top, number + 1
+        at = monotonic_ns()
+        column = encoder.end() if failure is None else None
+    except Misfit as e:
+        failure = misfit(row, e)
+    except MemoryError as e:
+        failure = raised(row, e)
+    except TooLarge:
+        region.used = used
+        return Outcome(TOO_LARGE, lo)
+    finally:
+        times.decode += decode
+        times.body += ran
+        times.cpu += cpu
+        times.encode += max(0, monotonic_ns() - begun - decode - ran - (region.waited - waited))
+    if failure is not None:
+        region.used = used
+        return Outcome(FAILED, lo, 0, None, failure)
+    return Outcome(DONE, lo, hi - lo, column)

@@ -1,0 +1,156 @@
+"""Exact or an error: the rules by which one Python value becomes one value of a result type.
+
+The encoders take whole blocks by faster means that accept exactly these values, and come here when one of them
+refuses: to keep the odd value that is legal (an int subclass, a numpy scalar), or to find the first row that is not.
+"""
+
+from operator import index
+from struct import Struct
+
+from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+
+REPR_CHARS_MAX = 80
+INT_RANGES = {
+    f"{sign}int{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for bits in (8, 16, 32, 64)
+    for sign in ("", "u")
+}
+_SINGLE = Struct("<f")
+_type_name = vars(type)["__name__"].__get__
+
+
+class Misfit(Exception):
+    """A value that does not fit the result type. `row` is set by whoever knows it."""
+
+    def __init__(self, name: str, text: str, row: int = 0) -> None:
+        self.name, self.text, self.row = name, text, row
+
+
+def shown(value: object) -> str:
+    """repr, cut, whatever the value is up to."""
+    try:
+        if type(value) in (str, bytes) and len(value) > REPR_CHARS_MAX:
+            value = value[:REPR_CHARS_MAX]  # do not render megabytes
+        text = repr(value)
+        return text if len(text) <= REPR_CHARS_MAX else text[: REPR_CHARS_MAX - 3] + "..."
+    except BaseException as e:
+        return f"(no repr: {type_name(e)})"
+
+
+def type_name(value: object) -> str:
+    """type(value).__name__, past any metaclass."""
+    return _type_name(type(value))
+
+
+def _unfit(name: str, kind: str, value: object) -> Misfit:
+    got = "None" if value is None else f"{type_name(value)} {shown(value)}"
+    return Misfit(name, f"result: wanted {kind}, got {got}")
+
+
+def _from_numpy(value: object, names: tuple) -> bool:
+    """Whether a value is one of numpy's scalars, without importing numpy."""
+    kind = type(value)
+    return kind.__module__ == "numpy" and kind.__name__ in names
+
+
+def _bool(kind: str, value: object) -> bool:
+    if value is True or value is False:
+        return value
+    if _from_numpy(value, ("bool_", "bool")):
+        return bool(value)
+    raise _unfit("TypeError", kind, value)
+
+
+def _int(kind: str, value: object) -> int:
+    if _from_numpy(value, ("bool_", "bool")):
+        return int(bool(value))
+    number = int(index(value))
+    least, most = INT_RANGES[kind]
+    if not least <= number <= most:
+        raise _unfit("OverflowError", kind, value)
+    return number
+
+
+def _single(kind: str, number: float, value: object) -> float:
+    try:
+        return _SINGLE.unpack(_SINGLE.pack(number))[0]
+    except OverflowError:
+        raise _unfit("OverflowError", kind, value) from None
+
+
+def _float(kind: str, value: object) -> float:
+    if issubclass(type(value), float):
+        number = float.__float__(value)
+    elif _from_numpy(value, ("float16", "float32")):
+        number = float(value)
+    elif value is True or value is False or _from_numpy(value, ("bool_", "bool")):
+        raise _unfit("TypeError", kind, value)
+    else:
+        return _whole(kind, value)
+    return number if kind == "float64" else _single(kind, number, value)
+
+
+def _whole(kind: str, value: object) -> float:
+    """An int is taken into a float column only if it is the same number there."""
+    whole = int(index(value))
+    try:
+        number = float(whole)
+    except OverflowError:
+        raise _unfit("OverflowError", kind, value) from None
+    if kind != "float64":
+        number = _single(kind, number, value)
+    if number != whole:
+        raise Misfit("ValueError", f"result: {shown(whole)} is not exact in {kind}")
+    return number
+
+
+def _text(kind: str, value: object) -> str:
+    if not issubclass(type(value), str):
+        raise _unfit("TypeError", kind, value)
+    text = value if type(value) is str else str.__str__(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        misfit = _unfit("ValueError", kind, text)
+        misfit.text += " with a lone surrogate"
+        raise misfit from None
+    return text
+
+
+def _binary(kind: str, value: object) -> bytes:
+    if type(value) is bytes:
+        return value
+    if issubclass(type(value), (bytes, bytearray, memoryview)):
+        try:
+            return bytes(memoryview(value))
+        except ValueError:  # a memoryview that was released
+            raise _unfit("ValueError", kind, value) from None
+    raise _unfit("TypeError", kind, value)
+
+
+_RULES = {"bool": _bool, "float32": _float, "float64": _float, "utf8": _text, "binary": _binary}
+
+
+def exact_values(kind: str, nullable: bool, values: list) -> list:
+    """The values as exact instances of the type's own Python class, None where null is allowed.
+
+    float32 values are rounded as the column will hold them. Raises Misfit with the index of the first bad one.
+    """
+    rule = _RULES.get(kind, _int)
+    out = []
+    for value in values:
+        if value is None and nullable:
+            out.append(None)
+            continue
+        try:
+            out.append(rule(kind, value))
+        except Misfit as misfit:
+            misfit.row = len(out)
+            raise
+        except MemoryError:
+            raise
+        except BaseException:  # index() and friends run the value's own code
+            misfit = _unfit("TypeError", kind, value)
+            misfit.row = len(out)
+            raise misfit from None
+    return out

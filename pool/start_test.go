@@ -1,0 +1,235 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/udfgate/udfgate"
+)
+
+func TestNew_failures(t *testing.T) {
+	for _, c := range []struct {
+		name, directives string
+		hello            string
+		startTimeout     time.Duration
+		message, detail  string // patterns
+	}{
+		{name: "load error", directives: "fail=now", message: `^.*/m\.txt:3: SyntaxError: invalid syntax$`, detail: "^Traceback: invalid syntax$"},
+		{name: "exit", directives: "exit-at-import", message: `^worker ended before the loading of its modules: exit status 4$`, detail: "^no licence found$"},
+		{name: "hang", directives: "hang-at-import", startTimeout: 300 * time.Millisecond, message: `^worker not ready after 300ms: still waiting for the loading of its modules$`, detail: "hangAtImport"},
+		{name: "protocol", hello: `{"protocol":2}`, message: `^worker broke the protocol: HELLO: wanted protocol 1, got 2$`},
+		{name: "slots", hello: `{"protocol":1,"slots":0}`, message: `^worker broke the protocol: HELLO: wanted 1 slot or more, got 0$`},
+		{name: "forms", hello: `{"protocol":1,"slots":1,"forms":["flat"]}`, message: `^worker broke the protocol: HELLO: forms \["flat"\] lack the mandatory arrow$`},
+		{name: "json", hello: `{`, message: `^worker broke the protocol: HELLO: unexpected end of JSON input$`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := goLauncher()
+			l.env = append(l.env, "TEST_HELLO="+c.hello)
+			p, err := New(t.Context(), goConfig(t, l, c.directives, func(config *Config) { config.StartTimeout = c.startTimeout }))
+			if err == nil {
+				p.Close(t.Context())
+				t.Fatal("want an error, got a pool")
+			}
+			e, ok := errors.AsType[*udfgate.Error](err)
+			if !ok || e.Reason != udfgate.StartFailed {
+				t.Fatalf("want StartFailed, got %T %v", err, err)
+			}
+			if !regexp.MustCompile(c.message).MatchString(e.Message) {
+				t.Errorf("message: want %s, got %q", c.message, e.Message)
+			}
+			if !regexp.MustCompile(c.detail).MatchString(e.Detail) {
+				t.Errorf("detail: want %s, got %q", c.detail, e.Detail)
+			}
+			if _, ok := errors.AsType[*LoadError](err); ok != (c.name == "load error") {
+				t.Errorf("wraps a LoadError: %v", ok)
+			}
+		})
+	}
+}
+
+func TestNew_launchFails(t *testing.T) {
+	l := goLauncher()
+	why := `start worker: interpreter "python9" not found in PATH`
+	l.refuse.Store(&why)
+	_, err := New(t.Context(), goConfig(t, l, ""))
+	wantError(t, err, udfgate.StartFailed, why)
+}
+
+func TestNew_missingModule(t *testing.T) {
+	c := goConfig(t, goLauncher(), "")
+	c.Files[0].File = filepath.Join(t.TempDir(), "missing.py")
+	_, err := New(t.Context(), c)
+	wantError(t, err, udfgate.StartFailed, "module m: open "+c.Files[0].File+": no such file or directory")
+}
+
+func TestNew_givenUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := New(ctx, goConfig(t, goLauncher(), "hang-at-import"))
+	wantError(t, err, udfgate.StartFailed, "start given up: context deadline exceeded")
+}
+
+func TestConfig_validate(t *testing.T) {
+	_, err := New(t.Context(), Config{WorkersMax: -1, QueueLenMax: -5})
+	want := "pool \"default\": launcher: wanted one, got none\nworkers: wanted more than 0, got -1\nmax queue: wanted more than 0, got -5"
+	if err == nil || err.Error() != want {
+		t.Errorf("want %q, got %v", want, err)
+	}
+}
+
+// A later worker must have what the first one had.
+func TestStart_differs(t *testing.T) {
+	h := newHarness(t, "rename=add", func(c *Config) { c.QueueTimeout = 250 * time.Millisecond })
+	free := h.occupy()
+	defer free()
+	_, _, err := h.call("same", []int64{1})
+	wantError(t, err, udfgate.QueueFull, "no worker was free for 250ms (--queue-timeout)")
+	want := "modules changed since the first worker: function 1: wanted m.add add(a int64?, b int64?) -> int64?, got m.renamed renamed(a int64?, b int64?) -> int64?"
+	if got := h.Pool.lastFailureText(); got != want {
+		t.Errorf("last failure: want %q, got %q", want, got)
+	}
+}
+
+func (p *Pool) lastFailureText() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastFailure == nil {
+		return ""
+	}
+	return p.lastFailure.Message
+}
+
+// While no worker lives and none starts, calls get the reason after their
+// queue timeout, and starts are tried with growing pauses.
+func TestStart_failsLater(t *testing.T) {
+	h := newHarness(t, "fail=later", func(c *Config) { c.QueueTimeout = 350 * time.Millisecond })
+	_, _, err := h.call("exit", []int64{1})
+	wantError(t, err, udfgate.WorkerLost, "worker lost: exit status 1")
+	_, call, err := h.call("same", []int64{1})
+	e, ok := errors.AsType[*udfgate.Error](err)
+	if !ok || e.Reason != udfgate.StartFailed || !e.Retryable ||
+		!strings.HasPrefix(e.Message, "no worker could be started for 350ms (--queue-timeout): ") ||
+		!strings.HasSuffix(e.Message, "m.txt:3: SyntaxError: invalid syntax") {
+		t.Fatalf("got %+v", err)
+	}
+	if p := call.Timeline.Partition(); !call.Cold || p[udfgate.StateStart] < int64(300*time.Millisecond) || p[udfgate.StateQueue] > int64(40*time.Millisecond) {
+		t.Errorf("want the wait booked as start, got %v, cold %v", p, call.Cold)
+	}
+	// At once, after 100 ms, after 200 more: not one start per call or instant.
+	if got := h.launcher.launched.Load(); got < 3 || got > 4 {
+		t.Errorf("want 3 or 4 workers launched, got %d", got)
+	}
+}
+
+// A worker that is lost is replaced; what waits for it waits for its start.
+func TestStart_isBookedAsStart(t *testing.T) {
+	const slow = 200 * time.Millisecond
+	h := newHarness(t, "import="+slow.String(), func(c *Config) { c.WorkersMax = 1 })
+	_, _, err := h.call("exit", []int64{1})
+	wantError(t, err, udfgate.WorkerLost, "worker lost: exit status 1")
+	_, call := h.must("same", []int64{1})
+	p := call.Timeline.Partition()
+	if !call.Cold || p[udfgate.StateStart] < int64(slow)/2 || p[udfgate.StateQueue] > int64(slow)/10 {
+		t.Errorf("want %v booked as start, got %v, cold %v", slow, p, call.Cold)
+	}
+	if p.Wall() != call.Timeline.To-call.Timeline.From {
+		t.Errorf("phases do not add up to the wall")
+	}
+}
+
+func TestEnvironment_isExact(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_GATEWAY", "1")
+	t.Setenv("TZ", "Europe/Berlin")
+	t.Setenv("LANG", "")
+	f := folder{"/f"}
+	got := environment(f, []string{"REGION=eu", "OMP_NUM_THREADS=4"})
+	want := []string{
+		"HOME=/f/home", "TMPDIR=/f/tmp", "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
+		"MALLOC_MMAP_THRESHOLD_=67108864", "MALLOC_TRIM_THRESHOLD_=268435456",
+		"OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1", "TZ=Europe/Berlin", "REGION=eu", "OMP_NUM_THREADS=4",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("want %q, got %q", want, got)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	dir := t.TempDir()
+	site := filepath.Join(dir, "site")
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	version := func(h hello, texts ...string) string {
+		var files []Module
+		for _, text := range texts {
+			files = append(files, Module{"m", write("m"+itoa(uint64(len(files))), text)})
+		}
+		s, err := hashFiles(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.version(&h)
+	}
+	if err := os.MkdirAll(filepath.Join(site, "b-1.dist-info"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	base := hello{Runtime: "python", Version: "3.11.2", Site: []string{site, filepath.Join(dir, "none")}}
+	first := version(base, "ab", "c")
+	if !regexp.MustCompile("^[0-9a-f]{12}$").MatchString(first) {
+		t.Errorf("want 12 hex digits, got %q", first)
+	}
+	seen := map[string]string{first: "first"}
+	differs := func(what, v string) {
+		t.Helper()
+		if other, ok := seen[v]; ok {
+			t.Errorf("%s: same version as %s", what, other)
+		}
+		seen[v] = what
+	}
+	if again := version(base, "ab", "c"); again != first {
+		t.Errorf("same sources: %s and %s", first, again)
+	}
+	differs("a moved letter", version(base, "a", "bc"))
+	differs("another order", version(base, "c", "ab"))
+	newer := base
+	newer.Version = "3.12.0"
+	differs("another interpreter", version(newer, "ab", "c"))
+	if err := os.MkdirAll(filepath.Join(site, "a-2.dist-info"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	differs("another package", version(base, "ab", "c"))
+}
+
+func TestFunctions(t *testing.T) {
+	h := newHarness(t, "")
+	f := h.function("brief")
+	if f.Pool != "test" || f.Module != "m" || f.Generation != 1 || len(f.Version) != versionDigits || f.Signature() != "brief(a int64?) -> int64?" {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// A clock that is not the gateway's costs the split of the crossing, no more.
+func TestStart_otherClock(t *testing.T) {
+	l := goLauncher()
+	l.env = append(l.env, "TEST_CLOCK=other")
+	h := newHarness(t, "", func(c *Config) { c.Launcher = l })
+	_, call := h.must("sleep", []int64{20})
+	p := call.Timeline.Partition()
+	if p[udfgate.StateBody] < int64(20*time.Millisecond) {
+		t.Errorf("want 20ms of body, got %v", p)
+	}
+	if d := p[udfgate.StateCrossingOut] - p[udfgate.StateCrossingBack]; d < -1 || d > 1 {
+		t.Errorf("want the crossing halved, got %v", p)
+	}
+}

@@ -1,0 +1,374 @@
+package server
+
+import (
+	"context"
+	"io"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/internal/clock"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// WindowMax bounds Config.Window.
+const WindowMax = 16
+
+// A call that failed while its client was streaming ahead reads on for a
+// moment: unread answers may keep the status from a client that is blocked in
+// writing. It does not if so few bytes were answered that they fit into the
+// smallest window that clients use (RFC 9113's default, 64 KiB).
+const (
+	lingerMax        = time.Second
+	lingerBytesSpare = 32 << 10
+)
+
+// exchange is one DoExchange: a stream of batches through one function. Its
+// receiver reads messages; each batch then walks forward in a goroutine of its
+// own, up to Window of them, and waits for its turn before it answers. The
+// handler only waits for the outcome, so that it can end the call whatever the
+// others wait for.
+type exchange struct {
+	server  *Server
+	stream  grpc.ServerStream
+	ctx     context.Context
+	headers headers
+
+	finished chan struct{} // closed once the outcome is settled
+	received chan struct{} // closed once the receiver has ended
+
+	// For the watch: when the SendMsg that runs now began, 0 if none runs; when
+	// the connection last took bytes of an answer; when a message last came.
+	sending, taken, came atomic.Int64
+
+	in incoming // the receiver's own
+
+	mu    sync.Mutex
+	route *route // set with the first descriptor
+
+	next    int64 // number of the batch that comes next
+	arrived bool  // a message that may be it has come: from has its instant
+	turn    int64 // number of the batch whose answer is due
+	from    [WindowMax]int64
+	turns   [WindowMax]chan struct{} // batches that wait for their turn
+	room    chan struct{}            // the receiver waits for a turn to pass
+	sender  *walk                    // is in SendMsg
+
+	halfClosed bool
+	failed     *failure
+	failedAt   int64 // answers of the batches before it still go out
+	failedWalk *walk // the batch that failed, if it had begun to walk
+	gone       error // what grpc said and has already answered
+	over       bool
+
+	ledger udfgate.Ledger
+	bill   udfgate.Bill
+	work   udfgate.Work
+}
+
+// handle is the stream handler of DoExchange.
+func (s *Server) handle(_ any, stream grpc.ServerStream) error {
+	x := &exchange{
+		server: s, stream: stream, ctx: stream.Context(),
+		finished: make(chan struct{}), received: make(chan struct{}),
+	}
+	var err error
+	if x.headers, err = readHeaders(x.ctx); err != nil {
+		return s.refuse(x.ctx, err)
+	}
+	if !s.enter(x) {
+		return s.refuse(x.ctx, errDraining())
+	}
+	defer s.leave(x)
+	go x.receive()
+	<-x.finished
+	x.linger()
+	return x.end()
+}
+
+// linger keeps the receiver reading where the status could not reach the
+// client otherwise. What comes is thrown away.
+func (x *exchange) linger() {
+	x.mu.Lock()
+	var most time.Duration
+	switch {
+	case x.failed == nil || x.gone != nil || x.halfClosed:
+	case x.failed.err.Reason == udfgate.NotReading:
+		most = x.server.config.NotReadingTimeout
+	case x.failed.err.Reason == udfgate.Draining:
+	case x.next > x.failedAt+1 && x.bill.BytesOut > lingerBytesSpare:
+		most = lingerMax
+	}
+	x.mu.Unlock()
+	if most == 0 {
+		return
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-x.received:
+	case <-timer.C:
+	case <-x.ctx.Done():
+	}
+}
+
+// end sends the trailers and returns the status.
+func (x *exchange) end() error {
+	x.mu.Lock()
+	route, failed, gone, bill := x.route, x.failed, x.gone, &x.bill
+	x.mu.Unlock() // nothing below changes once the call is over
+	md := make(metadata.MD, 5)
+	var reason udfgate.Reason
+	if failed != nil {
+		reason = failed.err.Reason
+		failed.trailer(md)
+		x.server.countRefused(reason)
+	}
+	if route != nil {
+		md["udfgate-bill"] = []string{bill.Trailer()}
+		route.series.Observe(bill, reason)
+	}
+	x.stream.SetTrailer(md)
+	switch {
+	case gone != nil:
+		return gone
+	case failed != nil:
+		return failed.status()
+	}
+	return nil
+}
+
+// fail settles that the call ends with err once the answers of the batches
+// before number at have gone out. Later batches are dropped. The first batch
+// to fail decides, whenever it is found out. w is the batch, if it walked.
+func (x *exchange) fail(at int64, err *udfgate.Error, batch int64, w *walk) {
+	f := x.server.fail(x.named(err), batch)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over || x.failed != nil && x.failedAt <= at {
+		return
+	}
+	x.failed, x.failedAt, x.failedWalk = f, at, w
+	x.wakeAll()
+	x.check()
+}
+
+// cutOff ends the call now, whatever it is doing.
+func (x *exchange) cutOff(err *udfgate.Error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return
+	}
+	x.failed, x.failedAt, x.failedWalk = x.server.fail(x.named(err), noBatch), x.turn, nil
+	x.finish()
+}
+
+// named is err with the function's name, if it has none and one is known. It is
+// a copy: whoever made the error may hold on to it.
+func (x *exchange) named(err *udfgate.Error) *udfgate.Error {
+	if err.Function != "" || x.route == nil {
+		return err
+	}
+	named := *err
+	named.Function = x.route.function.Name
+	return &named
+}
+
+// lost notes an error of the stream itself, which grpc has answered already.
+func (x *exchange) lost(err error) {
+	st, _ := status.FromError(err)
+	var e *udfgate.Error
+	switch st.Code() {
+	case codes.Canceled, codes.Unavailable, codes.Unknown:
+		e = udfgate.Errorf(cancelled, "%s", st.Message())
+	case codes.DeadlineExceeded:
+		e = udfgate.Errorf(udfgate.Timeout, "%s", st.Message())
+	case codes.ResourceExhausted:
+		e = udfgate.Invalidf(udfgate.ShapeTooLarge, "%s", st.Message())
+	default:
+		e = udfgate.Invalidf(udfgate.ShapeMalformed, "%s", st.Message())
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		x.failed, x.failedAt, x.failedWalk, x.gone = &failure{err: e, batch: noBatch}, x.turn, nil, err
+		x.finish()
+	}
+}
+
+// check ends the call if all that it waits for has happened. Called with mu held.
+func (x *exchange) check() {
+	switch {
+	case x.over:
+	case x.failed != nil && x.turn >= x.failedAt, x.failed == nil && x.halfClosed && x.turn == x.next:
+		x.finish()
+	}
+}
+
+// finish closes the books and lets everybody go. Called with mu held.
+func (x *exchange) finish() {
+	x.over = true
+	now := clock.Now()
+	for n := x.turn; n < x.next; n++ {
+		switch {
+		case x.failedWalk != nil && x.failedWalk.number == n:
+			x.failedWalk.addWaiting(now)
+			x.book(x.failedWalk)
+		case x.sender != nil && x.sender.number == n:
+			x.sender.addWaiting(now)
+			x.book(x.sender)
+		default: // its own spans are still being written
+			x.ledger.Add(&udfgate.Timeline{From: x.from[n%WindowMax], To: now})
+		}
+	}
+	x.ledger.Settle(math.MaxInt64)
+	x.writeBill(&x.bill)
+	x.wakeAll()
+	close(x.finished)
+}
+
+// wakeAll makes everybody who waits look again. Called with mu held.
+func (x *exchange) wakeAll() {
+	for _, turn := range x.turns {
+		wake(turn)
+	}
+	wake(x.room)
+}
+
+// wake puts a token into a channel of capacity 1; nil is legal.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// await blocks until it is w's turn to answer; false if w is dropped.
+func (x *exchange) await(w *walk) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for {
+		switch {
+		case x.over, x.failed != nil && w.number >= x.failedAt:
+			return false
+		case x.turn == w.number:
+			return true
+		}
+		turn := &x.turns[w.number%WindowMax]
+		if *turn == nil {
+			*turn = make(chan struct{}, 1)
+		}
+		c := *turn
+		x.mu.Unlock()
+		<-c
+		x.mu.Lock()
+	}
+}
+
+// sends notes that w is about to be in SendMsg and no longer changes by
+// itself; false if the call is over.
+func (x *exchange) sends(w *walk) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return false
+	}
+	x.sender = w
+	return true
+}
+
+// answered books a batch whose answer has been sent, and passes the turn on.
+func (x *exchange) answered(w *walk) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sender = nil
+	if x.over { // it was booked as waiting
+		return
+	}
+	w.addWaiting(clock.Now())
+	x.book(w)
+	x.bill.Rows += w.batch.Rows
+	x.bill.BytesOut += w.sentBytes
+	x.turn++
+	x.ledger.Settle(x.horizon())
+	wake(x.turns[x.turn%WindowMax])
+	wake(x.room)
+	x.check()
+}
+
+// horizon is the earliest instant that a batch still to be booked can have
+// come from. Called with mu held.
+func (x *exchange) horizon() int64 {
+	if x.turn < x.next || x.arrived {
+		return x.from[x.turn%WindowMax]
+	}
+	return clock.Now()
+}
+
+// waitForRoom blocks until one more batch may be in flight; false if no
+// further batch is wanted.
+func (x *exchange) waitForRoom() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for x.next-x.turn >= int64(x.server.config.Window) && !x.over && x.failed == nil {
+		if x.room == nil {
+			x.room = make(chan struct{}, 1)
+		}
+		c := x.room
+		x.mu.Unlock()
+		<-c
+		x.mu.Lock()
+	}
+	return !x.over && x.failed == nil
+}
+
+// arrive stamps a message that may be the next batch.
+func (x *exchange) arrive() int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := clock.Now()
+	x.from[x.next%WindowMax] = now
+	x.arrived = true
+	x.came.Store(now)
+	return now
+}
+
+// depart says that the message was no batch.
+func (x *exchange) depart() {
+	x.mu.Lock()
+	x.arrived = false
+	x.mu.Unlock()
+}
+
+// begin gives the batch that arrived its number; false if it is not wanted.
+func (x *exchange) begin(w *walk) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.arrived = false
+	if x.over || x.failed != nil {
+		return false
+	}
+	w.number = x.next
+	x.next++
+	x.bill.Batches++
+	x.bill.BytesIn += w.held
+	return true
+}
+
+// ended notes how RecvMsg ended.
+func (x *exchange) ended(err error) {
+	if err != io.EOF { //nolint:errorlint // grpc returns io.EOF itself, and says so
+		x.lost(err)
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.halfClosed = true
+	x.check()
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/internal/clock"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+)
+
+// callersDeadline names the gRPC deadline in the text of a timeout, as
+// "--timeout" names the gateway's own.
+const callersDeadline = "the caller's deadline"
+
+// timeoutName is the flag that bounds a chunk's time.
+const timeoutName = "--timeout"
+
+// headers is what a call's request metadata asks for.
+type headers struct {
+	billPerBatch bool
+	trace        string // trace id of traceparent
+	principal    string
+	// deadline is the caller's, in clock nanoseconds, 0 for none; limit is how
+	// long it was when the call came.
+	deadline, limit int64
+}
+
+// readHeaders reads the request metadata. A value of a known key that is not
+// built is refused: it must not be ignored in silence. Unknown keys are legal.
+func readHeaders(ctx context.Context) (headers, error) {
+	h := headers{principal: principal(ctx)}
+	if at, ok := ctx.Deadline(); ok {
+		left := time.Until(at)
+		h.deadline = max(clock.Now()+int64(left), 1)
+		// The caller said whole milliseconds or more; the way here took some.
+		h.limit = int64((left + time.Millisecond - 1).Truncate(time.Millisecond))
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	for key, values := range md {
+		if len(values) == 0 {
+			continue
+		}
+		switch key {
+		case "traceparent":
+			h.trace = traceID(values[0])
+		case "udfgate-bill":
+			if values[0] != "batch" {
+				return h, udfgate.Invalidf(udfgate.ShapeMalformed, "%s: wanted batch, got %q", key, cut(values[0], nameBytesMax))
+			}
+			h.billPerBatch = true
+		case "udfgate-timeout", "udfgate-on-error", "udfgate-errors":
+			return h, udfgate.Invalidf(udfgate.ShapeMalformed, "%s is not built yet; leave it out", key)
+		}
+	}
+	return h, nil
+}
+
+// traceID is the second field of a W3C traceparent; empty if it is none.
+func traceID(parent string) string {
+	const versionLen, traceLen, parentLen = 2, 32, 16
+	parts := strings.Split(cut(parent, nameBytesMax), "-")
+	if len(parts) < 4 || len(parts[0]) != versionLen || len(parts[1]) != traceLen || len(parts[2]) != parentLen {
+		return ""
+	}
+	id := parts[1]
+	if strings.Trim(id, "0123456789abcdef") != "" || strings.Trim(id, "0") == "" {
+		return ""
+	}
+	return id
+}
+
+// principal is who calls: today the peer's address, without the port, which
+// says nothing about who it is.
+func principal(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().String()
+	}
+	return p.Addr.Network()
+}
+
+// timeLimit sets the call's deadline: the least of the caller's and the
+// gateway's own for one chunk.
+func (h *headers) timeLimit(call *udfgate.Call, from int64, timeout time.Duration) {
+	if timeout > 0 {
+		call.Deadline, call.Limit, call.LimitNS = from+int64(timeout), timeoutName, int64(timeout)
+	}
+	if h.deadline > 0 && (call.Deadline == 0 || h.deadline < call.Deadline) {
+		call.Deadline, call.Limit, call.LimitNS = h.deadline, callersDeadline, h.limit
+	}
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	unixPrefix      = "unix:"
+	staleDialMax    = time.Second      // to find out whether a socket still has a listener
+	listenLookupMax = 5 * time.Second  // to resolve a listen address
+	fullLogEvery    = 60 * time.Second // at most one line per while about too many connections
+)
+
+// listen binds an address of a flag: host:port, or unix:/path.
+func listen(flag, addr string, insecure bool) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+		return listenUnix(flag, path)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), listenLookupMax)
+	defer cancel()
+	ip, port, err := resolveListen(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", flag, addr, err)
+	}
+	if !ip.IsLoopback() && !insecure {
+		return nil, fmt.Errorf("%s %s: wanted a loopback address or --insecure: TLS and tokens are not built yet, so anybody who reaches the port could call", flag, addr)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(ip.String(), port))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", flag, addr, err)
+	}
+	return l, nil
+}
+
+// resolveListen returns the one address to bind: what was checked to be
+// loopback must be what is bound. An empty host is every interface.
+func resolveListen(ctx context.Context, addr string) (net.IP, string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, "", fmt.Errorf("wanted host:port or unix:/path: %w", err)
+	}
+	if host == "" {
+		return net.IPv6unspecified, port, nil
+	}
+	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, a := range found { // localhost: clients try IPv4 first more often than not
+		if a.IP.To4() != nil {
+			return a.IP, port, nil
+		}
+	}
+	return found[0].IP, port, nil
+}
+
+// listenUnix binds a socket. A file left behind by a process that is gone is
+// replaced; one with somebody behind it is not.
+func listenUnix(flag, path string) (net.Listener, error) {
+	if path == "" {
+		return nil, fmt.Errorf("%s %s: wanted unix:/path", flag, unixPrefix)
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("%s %s%s: %w", flag, unixPrefix, path, err)
+	case info.Mode()&fs.ModeSocket == 0:
+		return nil, fmt.Errorf("%s %s%s: the file is there and is no socket", flag, unixPrefix, path)
+	default:
+		if c, err := net.DialTimeout("unix", path, staleDialMax); err == nil {
+			_ = c.Close()
+			return nil, fmt.Errorf("%s %s%s: another process listens there", flag, unixPrefix, path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("%s %s%s: remove stale socket: %w", flag, unixPrefix, path, err)
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s%s: %w", flag, unixPrefix, path, err)
+	}
+	return l, nil
+}
+
+// addrOf is a listener's address as users write it.
+func addrOf(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return unixPrefix + l.Addr().String()
+	}
+	return l.Addr().String()
+}
+
+// connections counts the open connections of several listeners together.
+type connections struct {
+	free   chan struct{} // one token per connection that may still be opened
+	what   string        // in the log
+	logger *slog.Logger
+
+	mu     sync.Mutex
+	logged time.Time
+}
+
+func newConnections(limit int, what string, logger *slog.Logger) *connections {
+	c := &connections{free: make(chan struct{}, limit), what: what, logger: logger}
+	for range limit {
+		c.free <- struct{}{}
+	}
+	return c
+}
+
+// limit makes l wait in Accept while too many connections are open: further
+// clients stay in the kernel's queue, where they cost the gateway nothing.
+func (c *connections) limit(l net.Listener) net.Listener {
+	return &limitedListener{Listener: l, connections: c, closed: make(chan struct{})}
+}
+
+// noteFull logs that clients wait, at most once per fullLogEvery.
+func (c *connections) noteFull() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.logged) < fullLogEvery {
+		return
+	}
+	c.logged = time.Now()
+	c.logger.Warn("every connection is taken; further ones wait", slog.String("of", c.what), slog.Int("connections_max", cap(c.free)))
+}
+
+type limitedListener struct {
+	net.Listener
+	connections *connections
+	once        sync.Once
+	closed      chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	free := l.connections.free
+	select {
+	case <-free:
+	default:
+		l.connections.noteFull()
+		select {
+		case <-free:
+		case <-l.closed:
+			return nil, net.ErrClosed
+		}
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		free <- struct{}{}
+		return nil, err
+	}
+	return &limitedConn{Conn: c, free: free}, nil
+}
+
+// Close implements net.Listener.
+func (l *limitedListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+type limitedConn struct {
+	net.Conn
+	once sync.Once
+	free chan struct{}
+}
+
+// Close implements net.Conn.
+func (c *limitedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { c.free <- struct{}{} })
+	return err
+}

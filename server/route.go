@@ -1,0 +1,62 @@
+package server
+
+import (
+	"strconv"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/metrics"
+)
+
+// route is what every stream of one function shares: made once, never changed.
+type route struct {
+	function *udfgate.Function
+	backend  Backend
+	name     string // as shown: short where unique
+	decoder  *codec.Decoder
+	schema   []byte // the FlightData message that answers the schema
+	series   *metrics.Function
+}
+
+// resolve finds the route of a name.
+func (s *Server) resolve(name string) (*route, error) {
+	f, backend, err := s.catalog.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := s.routes.Load(f); ok {
+		return r.(*route), nil
+	}
+	r := &route{
+		function: f,
+		backend:  backend,
+		name:     shownName(s.catalog, f),
+		decoder:  codec.NewDecoder(f.Args, codec.Limits{RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName}),
+	}
+	answer := udfgate.Schema{Fields: []udfgate.Field{resultField(f)}}
+	r.schema = codec.AppendFlightData(nil, nil, codec.AppendSchemaMessage(nil, answer), nil, -1)
+	r.series = s.metrics.Function(f, r.name)
+	kept, _ := s.routes.LoadOrStore(f, r)
+	return kept.(*route), nil
+}
+
+// resultField is the one field of an answer: it bears the short name.
+func resultField(f *udfgate.Function) udfgate.Field {
+	field := f.Result
+	field.Name = f.Name
+	return field
+}
+
+// infoSchema is the schema in a FlightInfo: inputs, then the output.
+func infoSchema(f *udfgate.Function) udfgate.Schema {
+	fields := make([]udfgate.Field, 0, len(f.Args)+1)
+	fields = append(append(fields, f.Args...), resultField(f))
+	return udfgate.Schema{Fields: fields, Metadata: []udfgate.KeyValue{
+		{Key: "x-databend-udf-input-count", Value: strconv.Itoa(len(f.Args))},
+		{Key: "udfgate-volatility", Value: string(f.Volatility)},
+		{Key: "udfgate-mode", Value: string(f.Mode)},
+		{Key: "udfgate-version", Value: f.Version},
+		{Key: "udfgate-path", Value: pathPython},
+		{Key: "udfgate-pool", Value: f.Pool},
+	}}
+}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow/flight/gen/flight"
+	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/clock"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+)
+
+// rawMsg is one message of DoExchange that never becomes a protobuf struct: a
+// received one keeps grpc's buffers, one to send is a prefix and a body.
+type rawMsg struct {
+	// data is what was received; whoever has the message frees it.
+	data mem.BufferSlice
+	// prefix is what is sent; the bytes of body follow it. SendMsg takes over
+	// the body's reference, whether it succeeds or not.
+	prefix []byte
+	body   *codec.Block
+	taken  *atomic.Int64 // set to the instant at which grpc has taken bytes of body
+}
+
+// free gives received buffers back.
+func (m *rawMsg) free() {
+	m.data.Free()
+	m.data = nil
+}
+
+// release gives up a body that was not sent.
+func (m *rawMsg) release() {
+	if m.body != nil {
+		m.body.Release()
+		m.body = nil
+	}
+}
+
+// rawCodec is the one codec of the server: raw messages keep their buffers,
+// everything else goes through grpc's own protobuf codec.
+type rawCodec struct{ proto encoding.CodecV2 }
+
+func newRawCodec() rawCodec { return rawCodec{encoding.GetCodecV2(proto.Name)} }
+
+// Name is that of the protobuf codec: clients know no other.
+func (c rawCodec) Name() string { return proto.Name }
+
+// Unmarshal implements encoding.CodecV2. grpc frees d after the call, so a
+// message that keeps it needs its own reference.
+func (c rawCodec) Unmarshal(d mem.BufferSlice, v any) error {
+	if m, ok := v.(*rawMsg); ok {
+		d.Ref()
+		m.data = d
+		return nil
+	}
+	return c.proto.Unmarshal(d, v)
+}
+
+// Marshal implements encoding.CodecV2. grpc frees what it is given, so each
+// call makes a new slice.
+func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(*rawMsg)
+	if !ok {
+		return c.proto.Marshal(v)
+	}
+	if m.body == nil {
+		return mem.BufferSlice{mem.SliceBuffer(m.prefix)}, nil
+	}
+	out := mem.BufferSlice{mem.SliceBuffer(m.prefix)}
+	for rest := m.body.Bytes(); len(rest) > 0; {
+		n := len(rest)
+		if n >= 2*loanBytesMax {
+			n = loanBytesMax
+			m.body.Retain() // each loan has a reference of its own
+		}
+		loan := &blockLoan{data: rest[:n:n], block: m.body, taken: m.taken}
+		out = append(out, mem.NewBuffer(&loan.data, loan))
+		rest = rest[n:]
+	}
+	m.body = nil
+	return out, nil
+}
+
+const (
+	// inlineBytesMax is the largest body that is copied behind its prefix. It
+	// is not less than grpc's own threshold, under which NewBuffer never tells
+	// its pool that the bytes were written.
+	inlineBytesMax = 1 << 10
+	// loanBytesMax is how much of a body is lent at a time: that the
+	// connection gives a loan back is the only sign that a client reads a
+	// large answer, however slowly.
+	loanBytesMax = 1 << 20
+)
+
+// blockLoan lends a part of a block to grpc. It is grpc's buffer pool for this
+// one buffer: Put means that its last byte has been handed to the connection.
+type blockLoan struct {
+	data  []byte
+	block *codec.Block
+	taken *atomic.Int64
+}
+
+// Get implements mem.BufferPool; grpc only ever returns to this one.
+func (l *blockLoan) Get(n int) *[]byte {
+	b := make([]byte, n)
+	return &b
+}
+
+// Put implements mem.BufferPool.
+func (l *blockLoan) Put(*[]byte) {
+	l.taken.Store(clock.Now())
+	l.block.Release()
+}
+
+// register adds the Flight service with DoExchange handled raw.
+func register(g *grpc.Server, service flight.FlightServiceServer, exchange grpc.StreamHandler) {
+	desc := flight.FlightService_ServiceDesc
+	desc.Streams = slices.Clone(desc.Streams)
+	for i := range desc.Streams {
+		if desc.Streams[i].StreamName == "DoExchange" {
+			desc.Streams[i].Handler = exchange
+		}
+	}
+	g.RegisterService(&desc, service)
+}
