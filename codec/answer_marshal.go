@@ -20,7 +20,7 @@ type marshalTaker struct {
 	blockReader
 	index, blocks []byte // the answer's buffers
 	starts        []int32
-	bitmap        []byte // nil where the answer says 0 nulls
+	bitmap        []byte // nil where the result is not nullable
 	room          []byte // the answer's data, and Slack after it
 	used          int64  // bytes of room taken
 	measured      bool
@@ -72,7 +72,7 @@ func (m *marshalTaker) place() (err error) {
 	if m.blocks, err = t.source(1, "blocks", 0); err != nil {
 		return err
 	}
-	if t.rc.Nulls > 0 {
+	if t.nullable { // how many are null, the tags will tell
 		t.validity = t.place(bitmapLen(t.rows))
 	}
 	t.offsets = t.place(4 * (t.rows + 1))
@@ -143,34 +143,43 @@ func (m *marshalTaker) copyBlock(end int64) error {
 
 // plain takes values as long as they are of the common kinds and lie so far
 // from the ends of the block and of the room that moves of a fixed width stay
-// inside: one takes the rest.
+// inside: one takes the rest, and finds the errors.
 func (m *marshalTaker) plain(end int64) {
 	src, dst := unsafe.Pointer(unsafe.SliceData(m.src)), unsafe.Pointer(unsafe.SliceData(m.room))
 	at, used, row, nulls := m.at, m.used, m.row, m.nulls
 	atMax, usedMax := int64(len(m.src))-wideHeader-moveBytes, int64(len(m.room))-moveBytes
-	starts, bitmap, tags := m.starts[1:], m.bitmap, m.tags
+	starts, bitmap, tags, entries := m.starts[1:], m.bitmap, m.tags, m.entries
 	for row < end && at <= atMax && used <= usedMax {
 		head := unsafe.Add(src, at)
 		both := *(*uint16)(head) // tag and length in one read
-		n, header := int64(both>>8), int64(shortHeader)
+		from, n := unsafe.Add(head, shortHeader), int64(both>>8)
+		next := at + shortHeader + n
 		if class := tags[byte(both)]; class != classShort {
 			if class == classNull && bitmap != nil {
 				bitmap[row>>3] &^= 1 << (row & 7)
-				n, header = 0, 1
 				nulls++
+				n, next = 0, at+1
 			} else if class == classWide {
-				n, header = int64(*(*uint32)(unsafe.Add(head, 1))), wideHeader
+				from, n = unsafe.Add(head, wideHeader), int64(*(*uint32)(unsafe.Add(head, 1)))
+				next = at + wideHeader + n
+			} else if class == classReference {
+				index := int64(*(*uint32)(unsafe.Add(head, 1)))
+				if index >= int64(len(entries)) || entries[index] == listEntry {
+					break
+				}
+				from, n = unsafe.Add(dst, entries[index].off), entries[index].n
+				next = at + wideHeader
 			} else {
 				break
 			}
 		}
-		if n > atMax-at || n > usedMax-used {
+		if next > atMax+wideHeader || n > usedMax-used {
 			break
 		}
-		move32(unsafe.Add(dst, used), unsafe.Add(head, header))
-		moveRest(unsafe.Add(dst, used), unsafe.Add(head, header), n)
+		move32(unsafe.Add(dst, used), from)
+		moveRest(unsafe.Add(dst, used), from, n)
 		used += n
-		at += header + n
+		at = next
 		starts[row] = int32(used)
 		row++
 	}
@@ -185,7 +194,7 @@ func (m *marshalTaker) one() error {
 	}
 	if t.class == classNull {
 		if m.bitmap == nil {
-			return fmt.Errorf("row %d: null in an answer that says it has none", m.row)
+			return &TagError{Row: m.row, Tag: 'N'} // the worker knows how to say it
 		}
 		m.bitmap[m.row>>3] &^= 1 << (m.row & 7)
 		m.nulls++

@@ -18,8 +18,9 @@ import (
 	"github.com/udfgate/udfgate"
 )
 
-// marshalAnswer puts blocks into a region as a worker does.
-func marshalAnswer(nulls int64, blocks ...[]byte) (rc *ResultColumn, region []byte) {
+// marshalAnswer puts blocks into a region as a worker does. It counts no nulls:
+// the tags say which values are null.
+func marshalAnswer(blocks ...[]byte) (rc *ResultColumn, region []byte) {
 	region = make([]byte, 8*(len(blocks)+1))
 	index := region
 	for k, b := range blocks {
@@ -27,7 +28,7 @@ func marshalAnswer(nulls int64, blocks ...[]byte) (rc *ResultColumn, region []by
 		binary.LittleEndian.PutUint64(index[8*(k+1):], uint64(len(region)-len(index)))
 	}
 	copy(region, index)
-	rc = &ResultColumn{Form: FormMarshal, Blocks: uint32(len(blocks)), Nulls: nulls}
+	rc = &ResultColumn{Form: FormMarshal, Blocks: uint32(len(blocks))}
 	rc.Buffers = []Buffer{{0, int64(len(index))}, {int64(len(index)), int64(len(region) - len(index))}}
 	return rc, region
 }
@@ -70,7 +71,7 @@ func TestTakeMarshalOfCPython(t *testing.T) {
 					for part := range slices.Chunk(want, blockRows) {
 						blocks = append(blocks, python.dumps(part))
 					}
-					rc, region := marshalAnswer(countNulls(want), blocks...)
+					rc, region := marshalAnswer(blocks...)
 					a, err := TakeAnswer(f, int64(len(want)), blockRows, rc, region, answerMax)
 					if err != nil {
 						t.Fatal(err)
@@ -110,7 +111,7 @@ func TestTakeMarshalReferences(t *testing.T) {
 		t.Run(c.expression, func(t *testing.T) {
 			block := python.eval(c.expression)
 			f := field("c", c.kind)
-			rc, region := marshalAnswer(2*countNulls(c.want), block, block)
+			rc, region := marshalAnswer(block, block)
 			a, err := TakeAnswer(f, int64(2*len(c.want)), len(c.want), rc, region, answerMax)
 			if err != nil {
 				t.Fatalf("%v: %q", err, block)
@@ -142,7 +143,7 @@ func TestTakeMarshalAsksForRecode(t *testing.T) {
 		t.Run(c.expression, func(t *testing.T) {
 			block := python.eval(c.expression)
 			rows := int64(binary.LittleEndian.Uint32(block[1:]))
-			rc, region := marshalAnswer(0, block)
+			rc, region := marshalAnswer(block)
 			_, err := TakeAnswer(field("c", c.kind), rows, 64, rc, region, answerMax)
 			e, ok := errors.AsType[*TagError](err)
 			if !ok || *e != c.want {
@@ -152,37 +153,48 @@ func TestTakeMarshalAsksForRecode(t *testing.T) {
 	}
 }
 
+// A null where the result has none: the worker names it as it names any value
+// that does not fit.
+func TestTakeMarshalNullOfStrictResult(t *testing.T) {
+	strict := udfgate.Field{Name: "c", Type: udfgate.Type{Kind: udfgate.Utf8}}
+	for _, values := range []testColumn{{"a", nil}, append(slices.Repeat(testColumn{strings.Repeat("x", 50)}, 40), nil, "y")} {
+		rc, region := marshalAnswer(naiveMarshal(values, true))
+		_, err := TakeAnswer(strict, int64(len(values)), 64, rc, region, answerMax)
+		want := TagError{int64(slices.Index(values, any(nil))), 'N'}
+		if e, ok := errors.AsType[*TagError](err); !ok || *e != want {
+			t.Errorf("got %v, wanted %v", err, &want)
+		}
+	}
+}
+
 func TestTakeMarshalRefuses(t *testing.T) {
 	list := func(count byte, values string) []byte { return []byte("[" + string(count) + "\x00\x00\x00" + values) }
 	good := list(2, "z\x01aN")
 	for _, c := range []struct {
 		want   string
-		nulls  int64
 		blocks [][]byte
 		spoil  func(rc *ResultColumn, region []byte)
 	}{
-		{want: "wanted 2 buffers in form 2 of utf8, got 3", nulls: 1, blocks: [][]byte{good}, spoil: func(rc *ResultColumn, _ []byte) { rc.Buffers = append(rc.Buffers, Buffer{}) }},
-		{want: "wanted 1 blocks of 64 rows for 2 rows, got 2", nulls: 1, blocks: [][]byte{good}, spoil: func(rc *ResultColumn, _ []byte) { rc.Blocks = 2 }},
-		{want: "wanted at least 16 bytes of index for 2 rows of utf8, got 8", nulls: 1, blocks: [][]byte{good}, spoil: func(rc *ResultColumn, _ []byte) { rc.Buffers[0].Length = 8 }},
-		{want: "row 0: marshal block from 0 to 10 of 9 bytes", nulls: 1, blocks: [][]byte{good}, spoil: func(_ *ResultColumn, region []byte) { region[8] = 10 }},
-		{want: "row 0: marshal block from 10 to 9 of 9 bytes", nulls: 1, blocks: [][]byte{good}, spoil: func(_ *ResultColumn, region []byte) { region[0] = 10 }},
-		{want: "row 0: marshal block from 0 to 18446744073709551615 of 9 bytes", nulls: 1, blocks: [][]byte{good}, spoil: func(_ *ResultColumn, region []byte) { copy(region[8:], "\xff\xff\xff\xff\xff\xff\xff\xff") }},
+		{want: "wanted 2 buffers in form 2 of utf8, got 3", blocks: [][]byte{good}, spoil: func(rc *ResultColumn, _ []byte) { rc.Buffers = append(rc.Buffers, Buffer{}) }},
+		{want: "wanted 1 blocks of 64 rows for 2 rows, got 2", blocks: [][]byte{good}, spoil: func(rc *ResultColumn, _ []byte) { rc.Blocks = 2 }},
+		{want: "wanted at least 16 bytes of index for 2 rows of utf8, got 8", blocks: [][]byte{good}, spoil: func(rc *ResultColumn, _ []byte) { rc.Buffers[0].Length = 8 }},
+		{want: "row 0: marshal block from 0 to 10 of 9 bytes", blocks: [][]byte{good}, spoil: func(_ *ResultColumn, region []byte) { region[8] = 10 }},
+		{want: "row 0: marshal block from 10 to 9 of 9 bytes", blocks: [][]byte{good}, spoil: func(_ *ResultColumn, region []byte) { region[0] = 10 }},
+		{want: "row 0: marshal block from 0 to 18446744073709551615 of 9 bytes", blocks: [][]byte{good}, spoil: func(_ *ResultColumn, region []byte) { copy(region[8:], "\xff\xff\xff\xff\xff\xff\xff\xff") }},
 		{want: "row 0: marshal block of 4 bytes, wanted at least 5", blocks: [][]byte{good[:4]}},
 		{want: `row 0: marshal block begins with tag '(', wanted a list`, blocks: [][]byte{[]byte("(\x02\x00\x00\x00NN")}},
-		{want: "row 0: wanted a marshal list of 2 values, got 3", nulls: 3, blocks: [][]byte{list(3, "NNN")}},
-		{want: "row 1: marshal block ends within the value", nulls: 1, blocks: [][]byte{list(2, "N")}},
-		{want: "row 1: marshal block ends within the value", nulls: 1, blocks: [][]byte{list(2, "Nz")}},
-		{want: "row 1: marshal block ends within the value", nulls: 1, blocks: [][]byte{list(2, "Nz\x02x")}},
-		{want: "row 1: marshal block ends within the value", nulls: 1, blocks: [][]byte{list(2, "Nu\xff\xff\xff\xffxxxx")}},
-		{want: "row 1: marshal block ends within the value", nulls: 1, blocks: [][]byte{list(2, "Nr\x00\x00\x00")}},
-		{want: "row 1: reference to entry 0 of 0", nulls: 1, blocks: [][]byte{list(2, "Nr\x00\x00\x00\x00")}},
+		{want: "row 0: wanted a marshal list of 2 values, got 3", blocks: [][]byte{list(3, "NNN")}},
+		{want: "row 1: marshal block ends within the value", blocks: [][]byte{list(2, "N")}},
+		{want: "row 1: marshal block ends within the value", blocks: [][]byte{list(2, "Nz")}},
+		{want: "row 1: marshal block ends within the value", blocks: [][]byte{list(2, "Nz\x02x")}},
+		{want: "row 1: marshal block ends within the value", blocks: [][]byte{list(2, "Nu\xff\xff\xff\xffxxxx")}},
+		{want: "row 1: marshal block ends within the value", blocks: [][]byte{list(2, "Nr\x00\x00\x00")}},
+		{want: "row 1: reference to entry 0 of 0", blocks: [][]byte{list(2, "Nr\x00\x00\x00\x00")}},
 		{want: "row 1: reference to entry 4294967295 of 1", blocks: [][]byte{list(2, "\xfa\x01ar\xff\xff\xff\xff")}},
-		{want: "row 2: 1 bytes after the marshal list", nulls: 1, blocks: [][]byte{append(slices.Clone(good), 'N')}},
-		{want: "row 1: null in an answer that says it has none", blocks: [][]byte{good}},
-		{want: "answer says 2 nulls, its values have 1", nulls: 2, blocks: [][]byte{good}},
+		{want: "row 2: 1 bytes after the marshal list", blocks: [][]byte{append(slices.Clone(good), 'N')}},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			rc, region := marshalAnswer(c.nulls, c.blocks...)
+			rc, region := marshalAnswer(c.blocks...)
 			if c.spoil != nil {
 				c.spoil(rc, region)
 			}
@@ -266,11 +278,7 @@ func naiveLoads(k udfgate.Kind, block []byte, rows int) (col testColumn, err err
 func compareTake(t testing.TB, k udfgate.Kind, block []byte, rows int) {
 	t.Helper()
 	want, wantErr := naiveLoads(k, block, rows)
-	nulls := int64(1)
-	if wantErr == nil {
-		nulls = countNulls(want)
-	}
-	rc, region := marshalAnswer(nulls, block)
+	rc, region := marshalAnswer(block)
 	a, err := TakeAnswer(field("c", k), int64(rows), BlockRowsMax, rc, region, answerMax)
 	switch {
 	case wantErr == nil && err == nil:
@@ -341,10 +349,11 @@ func TestTakeMarshalBomb(t *testing.T) {
 		{6, 1 << 40, "result of 2457600000 bytes of utf8 is over 2147483647, the most that one column of a batch can hold; send smaller batches"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			rc, region := marshalAnswer(0, slices.Repeat([][]byte{block}, c.blocks)...)
+			rc, region := marshalAnswer(slices.Repeat([][]byte{block}, c.blocks)...)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := TakeAnswer(field("s", udfgate.Utf8), int64(c.blocks*rows), rows, rc, region, c.max)
+			f := udfgate.Field{Type: udfgate.Type{Kind: udfgate.Utf8}}
+			_, err := TakeAnswer(f, int64(c.blocks*rows), rows, rc, region, c.max)
 			runtime.ReadMemStats(&after)
 			e, ok := errors.AsType[*udfgate.Error](err)
 			if !ok || e.Shape != udfgate.ShapeTooLarge || e.Error() != c.want {
@@ -361,7 +370,7 @@ func TestTakeMarshalBomb(t *testing.T) {
 func TestTakeMarshalGrows(t *testing.T) {
 	f, rows := field("s", udfgate.Utf8), 300
 	want := slices.Repeat(testColumn{strings.Repeat("x", 5000)}, rows)
-	rc, region := marshalAnswer(0, bomb(5000, rows))
+	rc, region := marshalAnswer(bomb(5000, rows))
 	a, err := TakeAnswer(f, int64(rows), 4096, rc, region, 5000*300+2048)
 	if err != nil {
 		t.Fatal(err)
@@ -381,15 +390,13 @@ func TestTakeMarshalOfShiftingArena(t *testing.T) {
 	block := naiveMarshal(randomText(testRand(t), 60, 10, false), false)
 	block = append(block[:len(block):len(block)], bomb(50, 8)[5:]...)
 	binary.LittleEndian.PutUint32(block[1:], 68)
-	nulls := int64(bytes.Count(block, []byte("N"))) // no value has an upper-case letter
-	rc, region := marshalAnswer(nulls, block)
+	rc, region := marshalAnswer(block)
 	shared := arena.Bytes()[:len(region)]
 	copy(shared, region)
 
-	stop := make(chan struct{})
+	stop, r := make(chan struct{}), testRand(t)
 	var worker sync.WaitGroup
 	worker.Go(func() {
-		r := testRand(t)
 		for {
 			select {
 			case <-stop:

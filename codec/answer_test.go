@@ -214,27 +214,3 @@ func TestEmptyAnswer(t *testing.T) {
 		})
 	}
 }
-
-// The header of any number of columns is one that ReadMessage accepts.
-func TestAppendBatchMessage(t *testing.T) {
-	a := &Answer{Rows: 7, Body: NewBlock(72)}
-	defer a.Release()
-	a.Nodes = []Node{{7, 1}, {7, 0}, {7, 7}}
-	a.Buffers = []Buffer{{0, 1}, {8, 56}, {64, 0}, {64, 1}, {64, 8}}
-	for n := range a.Nodes {
-		for b := range a.Buffers {
-			part := &Answer{Rows: 7, Nodes: a.Nodes[:n], Buffers: a.Buffers[:b], Body: a.Body}
-			header := AppendBatchMessage([]byte("x"), part)[1:]
-			want := Message{Kind: KindRecordBatch, BodyLen: 72, Rows: 7}
-			want.Nodes = append(want.Nodes, part.Nodes...)
-			want.Buffers = append(want.Buffers, part.Buffers...)
-			var got Message
-			if err := ReadMessage(header, &got); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" || len(header)%8 != 0 {
-				t.Errorf("%d bytes (-want +got):\n%s", len(header), diff)
-			}
-		}
-	}
-}

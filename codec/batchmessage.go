@@ -25,16 +25,20 @@ const (
 var batchStart = func() (b [nodeVectorAt + 4]byte) {
 	le := binary.LittleEndian
 	le.PutUint32(b[batchRootAt:], messageTableAt)
-	for i, v := range []uint16{12, 20, messageVersion - messageTableAt, messageTypeAt - messageTableAt,
-		messageHeaderAt - messageTableAt, messageBodyAt - messageTableAt} {
+	for i, v := range []uint16{
+		12, 20, messageVersion - messageTableAt, messageTypeAt - messageTableAt,
+		messageHeaderAt - messageTableAt, messageBodyAt - messageTableAt,
+	} {
 		le.PutUint16(b[messageVTableAt+2*i:], v)
 	}
 	le.PutUint32(b[messageTableAt:], messageTableAt-messageVTableAt)
 	le.PutUint32(b[messageHeaderAt:], batchTableAt-messageHeaderAt)
 	le.PutUint16(b[messageVersion:], metadataV5)
 	b[messageTypeAt] = headerBatch
-	for i, v := range []uint16{10, 20, batchLengthAt - batchTableAt, batchNodesAt - batchTableAt,
-		batchBuffersAt - batchTableAt} {
+	for i, v := range []uint16{
+		10, 20, batchLengthAt - batchTableAt, batchNodesAt - batchTableAt,
+		batchBuffersAt - batchTableAt,
+	} {
 		le.PutUint16(b[batchVTableAt+2*i:], v)
 	}
 	le.PutUint32(b[batchTableAt:], batchTableAt-batchVTableAt)

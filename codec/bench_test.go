@@ -93,7 +93,7 @@ func BenchmarkVerify(b *testing.B) {
 	for _, c := range benchCases()[1:] {
 		b.Run(c.name, func(b *testing.B) {
 			m, body := buildBody(c.fields, c.cols, bodyOptions{})
-			v := verifier{body: body, rows: m.Rows, field: &c.fields[0]}
+			v := verifier{body: body, rows: m.Rows, nulls: -1, field: &c.fields[0]}
 			for b.Loop() {
 				var col Column
 				if err := v.column(m.Buffers, &col); err != nil {
@@ -146,7 +146,7 @@ func BenchmarkTake(b *testing.B) {
 // BenchmarkTakeConstant is a body that returns the same text for every row: a
 // block of back-references.
 func BenchmarkTakeConstant(b *testing.B) {
-	rc, region := marshalAnswer(0, bomb(18, BlockRowsMax))
+	rc, region := marshalAnswer(bomb(18, BlockRowsMax))
 	for b.Loop() {
 		a, err := TakeAnswer(field("s", udfgate.Utf8), BlockRowsMax, BlockRowsMax, rc, region, answerMax)
 		if err != nil {

@@ -72,7 +72,7 @@ func (d *Decoder) Decode(fd *FlightData, m *Message, pieces [][]byte, store *Sto
 	b := &Batch{Rows: m.Rows, Columns: make([]Column, len(d.fields)), Slot: slot}
 	at := 0
 	for i := range d.fields {
-		v := verifier{body: body, rows: m.Rows, number: i, field: &d.fields[i]}
+		v := verifier{body: body, rows: m.Rows, nulls: m.Nodes[i].Nulls, number: i, field: &d.fields[i]}
 		n := bufferCount(v.field.Type.Kind)
 		if err := v.column(m.Buffers[at:at+n], &b.Columns[i]); err != nil {
 			b.Release()
@@ -116,6 +116,7 @@ func (d *Decoder) checkHeader(fd *FlightData, m *Message) error {
 type verifier struct {
 	body   []byte
 	rows   int64
+	nulls  int64 // as the header says; -1: it does not say
 	number int
 	field  *udfgate.Field
 }
@@ -151,6 +152,11 @@ func (v *verifier) column(buffers []Buffer, c *Column) (err error) {
 		if c.Nulls = zeroBits(v.bytes(c.Validity), v.rows); c.Nulls == 0 {
 			c.Validity = Range{}
 		}
+	}
+	// Readers differ in whether the header's count or the bitmap wins, so the
+	// two must agree.
+	if v.nulls >= 0 && v.nulls != c.Nulls {
+		return v.invalid("the header says %d nulls, its validity has %d", v.nulls, c.Nulls)
 	}
 	switch k := c.Type.Kind; {
 	case k.Variable():

@@ -131,6 +131,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"wanted a record batch, got another message", 0, func(m *Message, _ []byte) { m.Kind = KindSchema }},
 		{`column 0 "a": wanted at least 24 bytes of values for 3 rows of int64, got 23`, 0, func(m *Message, _ []byte) { m.Buffers[1].Length = 23 }},
 		{`column 0 "a": wanted at least 2 bytes of validity for 9 rows of int64, got 1`, 0, func(m *Message, _ []byte) { m.Rows = 9 }},
+		{`column 0 "a": the header says 2 nulls, its validity has 1`, 0, func(m *Message, _ []byte) { m.Nodes[0].Nulls = 2 }},
+		{`column 1 "s": the header says 1 nulls, its validity has 0`, 0, func(m *Message, _ []byte) { m.Nodes[1].Nulls = 1 }},
 		{`column 1 "s": wanted at least 16 bytes of offsets for 3 rows of utf8, got 15`, 0, func(m *Message, _ []byte) { m.Buffers[3].Length = 15 }},
 		{`column 1 "s": wanted offsets at a multiple of 8 within a body of 56 bytes, got 16 bytes at 36`, 0, func(m *Message, _ []byte) { m.Buffers[3].Offset += 4 }},
 		{`column 1 "s": wanted data at a multiple of 8 within a body of 56 bytes, got 6 bytes at 56`, 0, func(m *Message, _ []byte) { m.Buffers[4].Offset = 56 }},

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 	"unicode/utf8"
@@ -57,7 +58,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		b, err := decodeBody(store, fields, &m, body)
 		if err != nil {
-			if _, ok := err.(*udfgate.Error); !ok {
+			if _, ok := errors.AsType[*udfgate.Error](err); !ok {
 				t.Errorf("%T is not the caller's error: %v", err, err)
 			}
 			return

@@ -18,7 +18,6 @@ const (
 	tagBinary        = 's'
 	tagReference     = 'r'
 	tagEnters        = 0x80 // the value enters the reference table
-	tagLower         = 0x20 // z and Z, a and A differ in this bit alone
 )
 
 const (

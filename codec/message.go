@@ -71,6 +71,14 @@ func readAnyMessage(header []byte, m *Message) error {
 	kind := r.uint8(t, 1, "Message.header_type")
 	content := r.child(t, 2, "Message.header")
 	m.BodyLen = r.int64(t, 3, "Message.bodyLength")
+	if r.ok() && r.slot(t, 4, 4, "Message.custom_metadata") != 0 {
+		// Nobody here wants it, but a header is sound as a whole or not at all.
+		s := newSchemaReader(header)
+		s.metadata(t, 4, "Message.custom_metadata")
+		if err := s.err(); err != nil {
+			return err
+		}
+	}
 	if !r.ok() {
 		return r.err()
 	}
@@ -176,7 +184,7 @@ func readUsualBatch(b []byte, m *Message) bool {
 	message := quickTable(b, 0)
 	version, kind := message.at(b, 0, 2), message.at(b, 1, 1)
 	header, bodyLen := message.at(b, 2, 4), message.at(b, 3, 8)
-	if version <= 0 || kind <= 0 || header <= 0 || bodyLen <= 0 {
+	if version <= 0 || kind <= 0 || header <= 0 || bodyLen <= 0 || message.at(b, 4, 4) != 0 {
 		return false
 	}
 	batch := quickTable(b, header)

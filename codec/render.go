@@ -38,7 +38,7 @@ func (b *Batch) offsets(c *Column) []int32 {
 }
 
 // RenderSize is an upper bound of the bytes that Render writes for rows [lo, hi)
-// of a column, whatever multiple of 8 the block has.
+// of a utf8 or binary column, in blocks of any multiple of 8 rows.
 func RenderSize(b *Batch, col int, lo, hi int64) int64 {
 	rows := hi - lo
 	if rows <= 0 {

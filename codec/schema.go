@@ -31,11 +31,7 @@ func ReadSchema(header []byte) (udfgate.Schema, error) {
 	if m.Kind != KindSchema {
 		return udfgate.Schema{}, malformed("Message.header_type: wanted a schema, got a record batch")
 	}
-	// One copy of the header backs every name and value, so what is kept is
-	// never longer than what came.
-	s := schemaReader{fbReader: fbReader{b: header}, all: string(header)}
-	s.tablesLeft = len(header) / tableBytesMin
-	s.textLeft = len(header) * schemaTextReuse
+	s := newSchemaReader(header)
 	schema := s.schema(s.child(s.root("Message"), 2, "Message.header"))
 	if err := s.err(); err != nil {
 		return udfgate.Schema{}, err
@@ -57,6 +53,17 @@ type schemaReader struct {
 	// few bytes into much work. These bound it by the bytes that came.
 	tablesLeft int
 	textLeft   int
+}
+
+// newSchemaReader copies the header once: the copy backs every name and value,
+// so what is kept is never longer than what came.
+func newSchemaReader(header []byte) schemaReader {
+	return schemaReader{
+		fbReader:   fbReader{b: header},
+		all:        string(header),
+		tablesLeft: len(header) / tableBytesMin,
+		textLeft:   len(header) * schemaTextReuse,
+	}
 }
 
 // refuse notes the first thing that is not taken.

@@ -277,3 +277,12 @@ func BenchmarkSchema(b *testing.B) {
 		}
 	})
 }
+
+// A name of the sender's must not fill the error, which travels in a header.
+func TestLongNameInError(t *testing.T) {
+	s := udfgate.Schema{Fields: []udfgate.Field{{Name: strings.Repeat("n", 1<<20)}}} // no kind: written as null
+	_, err := ReadSchema(AppendSchemaMessage(nil, s))
+	if want := `column 0 "` + strings.Repeat("n", quotedBytesMax) + `…": type null is not built yet`; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("wanted %q, got %.300v", want, err)
+	}
+}

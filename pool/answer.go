@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"os"
 	"time"
 
 	"github.com/udfgate/udfgate"
@@ -96,6 +97,9 @@ func (x *crossing) take() (*codec.Answer, error) {
 		return nil, errBody(&s.errors[0])
 	case statusTooLarge:
 		x.call.Crossings++
+		if x.noRoom != nil {
+			return nil, udfgate.Errorf(udfgate.Internal, "result of %d bytes: %w", x.refused, x.noRoom)
+		}
 		return nil, errTooLarge(x.refused, config.AnswerBytesMax)
 	}
 	from := clock.Now()
@@ -145,6 +149,8 @@ func (x *crossing) settle(err error) error {
 	case errors.As(err, &protocol):
 		w.pool.fail(w, ReapedProtocol, x.chunk)
 		return errLost(protocol.Error(), w.lastWords())
+	case errors.Is(err, os.ErrDeadlineExceeded) && !w.isDead() && clock.Now() >= x.limit.at:
+		return x.expired() // in the middle of an answer to NEED
 	default:
 		x.bookLost()
 		return x.lost(err, exitWait)
@@ -170,6 +176,9 @@ func (x *crossing) lost(err error, wait time.Duration) error {
 		return errExit(w.exit, w.lastWords())
 	}
 	w.pool.fail(w, ReapedProtocol, x.chunk)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errLost("does not read its socket", w.lastWords())
+	}
 	if isIO(err) {
 		return errLost("closed its socket and did not exit", w.lastWords())
 	}

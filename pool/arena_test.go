@@ -3,8 +3,10 @@ package pool
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/codec"
 )
 
 // only returns the one worker of a pool that is idle.
@@ -62,12 +64,12 @@ func TestNeed_growsAndShrinks(t *testing.T) {
 	if got := w.out.Size(); got != 2*outBytes {
 		t.Errorf("want twice the first arena, got %d", got)
 	}
-	big(20 << 20)
-	if got := w.out.Size(); got < 20<<20 {
-		t.Errorf("want 20 MiB or more, got %d", got)
+	big(17 << 20)
+	if got := w.out.Size(); got < 17<<20 {
+		t.Errorf("want 17 MiB or more, got %d", got)
 	}
 	big(1000)
-	if got := w.out.Size(); got < 20<<20 {
+	if got := w.out.Size(); got < 17<<20 {
 		t.Errorf("want it kept right after it was needed, got %d", got)
 	}
 	w.outAt -= int64(outIdle)
@@ -75,7 +77,7 @@ func TestNeed_growsAndShrinks(t *testing.T) {
 	if got := w.out.Size(); got != outBytes {
 		t.Errorf("want a small one with the next small call, got %d", got)
 	}
-	big(20 << 20)
+	big(17 << 20)
 	w.outAt -= int64(outIdle)
 	h.tidy(0)
 	if got := w.out.Size(); got != outBytes {
@@ -97,6 +99,28 @@ func TestNeed_refused(t *testing.T) {
 	h.must("big", []int64{1000})
 	if got := h.launcher.launched.Load(); got != 1 {
 		t.Errorf("want the worker to survive, got %d launched", got)
+	}
+}
+
+// A NEED that is read just before a deadline of the read is answered after it.
+func TestNeed_isAnsweredAfterADeadline(t *testing.T) {
+	l, far := socketPair(t)
+	out, err := codec.NewOutput(outArenaFirst, outBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{pool: &Pool{config: Config{AnswerBytesMax: 8 << 20}}, link: *l, out: out, outNext: outArenaFirst + 1}
+	defer func() { _ = w.out.Close() }()
+	x := &crossing{w: w, call: &udfgate.Call{ID: 3}, chunk: &chunk{}}
+	other := newLink(far)
+	for want, kind := range map[uint64]frameType{5 << 20: frameArena, 1 << 40: frameRefuse} {
+		_ = w.link.conn.SetDeadline(time.Now().Add(-time.Second))
+		if err := x.need(le.AppendUint64(nil, want)); err != nil {
+			t.Fatalf("%d bytes: %v", want, err)
+		}
+		if f, err := other.read(); err != nil || f.kind != kind || f.call != 3 {
+			t.Errorf("%d bytes: want %v of call 3, got %v of %d, %v", want, kind, f.kind, f.call, err)
+		}
 	}
 }
 

@@ -19,9 +19,7 @@ func TestClose_idleWorkersExit(t *testing.T) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("folder: want it gone, got %v", err)
 	}
-	if len(h.told.exits) != 1 || h.told.exits[0] != ReapedClosed {
-		t.Errorf("want one worker closed, got %q", h.told.exits)
-	}
+	h.reaped(0, ReapedClosed)
 	_, _, err := h.callAfterClose()
 	wantError(t, err, udfgate.Draining, "the pool is closed")
 	h.Close(t.Context()) // a second time does nothing
@@ -42,9 +40,7 @@ func TestClose_stubbornWorkerIsKilled(t *testing.T) {
 	if got := h.launcher.process(0).Wait(); got.Signal != "SIGKILL" {
 		t.Errorf("want it killed, got %v", got)
 	}
-	if h.told.exits[0] != ReapedClosed {
-		t.Errorf("want %q, got %q", ReapedClosed, h.told.exits)
-	}
+	h.reaped(0, ReapedClosed)
 }
 
 // A call in its worker is finished, one in the queue is not begun.

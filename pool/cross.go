@@ -23,6 +23,11 @@ const (
 	// cancelGrace is how long a call that nobody waits for may go on. A shorter
 	// rest costs less than a new worker.
 	cancelGrace = 100 * time.Millisecond
+	// listenWait is how long the few bytes that answer a NEED, or name arenas,
+	// may take to be accepted. A worker that waits for them reads at once.
+	listenWait = time.Second
+	// logTextBytesMax is how much of a worker's log line is passed on.
+	logTextBytesMax = 4 << 10
 )
 
 // crossing is one trip of a chunk to a worker and back. It is part of its
@@ -38,6 +43,10 @@ type crossing struct {
 	result result
 
 	refused int64 // bytes that a NEED asked for in vain
+	noRoom  error // why an output arena could not be made, if that was the reason
+	// only: the CALL is the last thing that was sent. What the worker left
+	// unread when it died is then the end of the CALL.
+	only bool
 
 	// mu orders the callback of a context that ends with the end of the
 	// crossing, after which the socket belongs to the next one.
@@ -73,7 +82,7 @@ func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own ti
 		case recoded || !x.w.hello.marshal():
 			return nil, x.settle(broken("answer: %v", tag))
 		}
-		x.began = clock.Now()
+		x.began, x.only = clock.Now(), false
 		if err := x.write(appendHeader(x.w.link.out[:0], frameRecode, call.ID, 0)); err != nil {
 			return nil, x.settle(err)
 		}
@@ -84,7 +93,7 @@ func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own ti
 func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration) {
 	now := clock.Now()
 	config := &x.w.pool.config
-	x.ctx, x.call, x.chunk, x.refused = ctx, call, c, 0
+	x.ctx, x.call, x.chunk, x.refused, x.noRoom = ctx, call, c, 0, nil
 	x.limit = limit{at: now + int64(config.Timeout), length: config.Timeout, name: "--timeout"}
 	if own > 0 {
 		x.limit = x.limit.sooner(limit{at: now + int64(own), length: own, name: "the function's timeout"})
@@ -113,23 +122,25 @@ func (x *crossing) finish() {
 // dispatch brings the worker's mappings up to date and writes the CALL.
 func (x *crossing) dispatch() error {
 	w, now := x.w, x.began
+	if w.untidy(now) {
+		x.setDeadline(now + int64(listenWait))
+		if err := w.tidy(now); err != nil {
+			return &notTaken{err}
+		}
+	}
 	x.setDeadline(min(x.limit.at, now+int64(armAfter)))
-	if err := w.syncArenas(); err != nil {
-		return &notTaken{err}
-	}
-	if err := w.shrinkOut(now); err != nil {
-		return &notTaken{err}
-	}
 	x.out = outRange{arena: w.out.ID(), limit: w.out.Size()}
 	remaining := max(x.limit.at-now, 1) // 0 would mean no limit
 	w.link.out = x.chunk.appendCall(w.link.out[:0], x.call.ID, remaining, x.out)
 	if len(w.link.out) > frameBytesMax+headerBytes {
 		return udfgate.Errorf(udfgate.Internal, "CALL of %d bytes, the most is %d", len(w.link.out)-headerBytes, frameBytesMax)
 	}
+	x.only = true
 	return x.write(w.link.out)
 }
 
-// write writes a whole frame; *notTaken if the socket accepted nothing of it.
+// write writes a whole frame; *notTaken if it is the CALL and the socket
+// accepted nothing of it.
 func (x *crossing) write(b []byte) error {
 	for sent := 0; ; {
 		n, err := x.w.link.write(b[sent:])
@@ -137,11 +148,11 @@ func (x *crossing) write(b []byte) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case errors.Is(err, os.ErrDeadlineExceeded) && (sent > 0 || !x.w.isDead()):
 			if err := x.patience(); err != nil {
 				return err
 			}
-		case sent == 0:
+		case sent == 0 && x.only:
 			return &notTaken{err}
 		default:
 			return err
@@ -159,6 +170,9 @@ func (x *crossing) await() error {
 				return err
 			}
 			continue
+		case x.only && isReset(err):
+			x.call.Attempts-- // not handed over after all
+			return &notTaken{err}
 		case err != nil:
 			return err
 		case f.kind == frameLog:
@@ -245,20 +259,32 @@ func (x *crossing) need(payload []byte) error {
 	if want <= uint64(w.out.Size()) {
 		return broken("NEED of %d bytes, the output arena has %d", want, w.out.Size())
 	}
+	// The deadline of the read before may pass between it and the write, and
+	// is no limit for the write.
+	_ = w.link.conn.SetWriteDeadline(time.Now().Add(listenWait)) // only a closed socket refuses
+	x.only = false
 	most := w.pool.config.AnswerBytesMax + x.chunk.formBytes()
 	if want > uint64(most) {
-		x.refused = int64(min(want, 1<<62))
-		return w.link.send(frameRefuse, x.call.ID, binary.LittleEndian.AppendUint64(nil, uint64(most)))
+		return x.refuse(want, most)
 	}
 	// Twice the last size, so that a worker which learns what it needs as it
 	// goes does not ask for every block.
-	size := min(max(int64(want), 2*w.out.Size()), max(most, int64(want)))
-	if err := w.replaceOut(x.call.ID, size); err != nil {
+	next, err := w.newOut(min(max(int64(want), 2*w.out.Size()), most))
+	if err != nil {
+		x.noRoom = err
+		return x.refuse(want, w.out.Size())
+	}
+	if err := w.giveOut(x.call.ID, next); err != nil {
 		return err
 	}
 	w.outAt = clock.Now()
 	x.out = outRange{arena: w.out.ID(), limit: w.out.Size()}
 	return nil
+}
+
+func (x *crossing) refuse(want uint64, most int64) error {
+	x.refused = int64(min(want, 1<<62))
+	return x.w.link.send(frameRefuse, x.call.ID, binary.LittleEndian.AppendUint64(nil, uint64(most)))
 }
 
 // formBytes is how much longer than its Arrow body an answer's value form can
@@ -290,5 +316,5 @@ func (w *worker) log(payload []byte) {
 		level = slog.LevelInfo
 	}
 	w.pool.logger.Log(context.Background(), level, "worker log",
-		"pool", w.pool.config.Name, "worker", w.pid, "function", line.Function, "text", line.Message)
+		"pool", w.pool.config.Name, "worker", w.pid, "function", cut(line.Function, errorClassBytesMax), "text", cut(line.Message, logTextBytesMax))
 }

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -52,6 +51,14 @@ var (
 func isIO(err error) bool {
 	_, socket := errors.AsType[*net.OpError](err)
 	return socket || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// isReset reports a socket that was closed with bytes unread at its other end:
+// it is the one error of a system call that a read from a socket pair brings.
+// The rest are no system call's: end of file, a passed deadline, our own close.
+func isReset(err error) bool {
+	call, ok := errors.AsType[*os.SyscallError](err)
+	return ok && call.Syscall == "read"
 }
 
 func retryable(e *udfgate.Error) *udfgate.Error {
@@ -126,6 +133,14 @@ func errBody(e *rowError) error {
 	return out
 }
 
+// cut is at most n bytes of s, whole characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "..."
+}
+
 // oneLine keeps a message on one line; the trace has it as it was.
 func oneLine(s string) string {
 	return strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(s)
@@ -148,5 +163,5 @@ func named(err error, f *udfgate.Function) error {
 
 // outOfRange is the text of a row that an error may not have.
 func outOfRange(row, lo, hi int64) error {
-	return broken("error of row %d, the rows run are %s", row, fmt.Sprintf("%d to %d", lo, hi-1))
+	return broken("error of row %d, the rows run are %d to %d", row, lo, hi-1)
 }

@@ -91,9 +91,10 @@ func backoff(n int) time.Duration {
 	return min(wait, backoffMax)
 }
 
-// dud notes a worker that was ready and died before it had answered a call. One
-// may be an accident and is replaced at once; a row of them would be started
-// and lost as fast as the machine can, so pauses grow as for failed starts.
+// dud notes a worker that was ready and died by itself before it had answered a
+// call. One may be an accident and is replaced at once; a row of them would be
+// started and lost as fast as the machine can, so pauses grow as for failed
+// starts. One that died in a call is none: there is no more than one per call.
 // The caller holds mu.
 func (p *Pool) dud() {
 	if p.duds > 0 {
@@ -126,12 +127,17 @@ func (p *Pool) join(w *worker) {
 	}
 	p.ready++
 	p.offer(w, now)
+	if p.queue.length > 0 {
+		p.grow() // after failures only one was on its way, whoever waited
+	}
 }
 
 // fail ends a leased worker that did something wrong, or too slowly, and keeps
 // the slots that it may still read until it is dead.
 func (p *Pool) fail(w *worker, reason string, c *chunk) {
-	w.pins = c.pin(w.pins)
+	if c != nil {
+		w.pins = c.pin(w.pins)
+	}
 	p.mu.Lock()
 	p.unready(w)
 	p.mu.Unlock()
@@ -179,7 +185,7 @@ func (p *Pool) bury(w *worker) {
 	if was == stateIdle || was == stateBusy {
 		p.lost()
 	}
-	if !w.served {
+	if was == stateIdle && !w.served {
 		p.dud()
 	}
 	p.grow()

@@ -127,8 +127,10 @@ func parseLoaded(payload []byte) (*loadedSet, error) {
 	if err := json.Unmarshal(payload, &l); err != nil {
 		return nil, broken("LOADED: %v", err)
 	}
-	if l.Error != nil {
-		return nil, l.Error
+	if e := l.Error; e != nil {
+		e.Class, e.Message = cut(e.Class, errorClassBytesMax), cut(e.Message, errorTextBytesMax)
+		e.Traceback = cut(e.Traceback, errorTraceBytesMax)
+		return nil, e
 	}
 	set := &loadedSet{}
 	for i, lf := range l.Functions {

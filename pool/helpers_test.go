@@ -257,6 +257,19 @@ func (r *recorder) QueueWait(_ string, d time.Duration) {
 }
 func (r *recorder) Retried(f string) { r.note(func() { r.retried = append(r.retried, f) }) }
 
+// reaped waits for the nth exit to be told, from 0, and checks its reason.
+func (h *harness) reaped(n int, reason string) {
+	h.t.Helper()
+	var got []string
+	eventually(h.t, "the exit is told", func() bool {
+		h.told.note(func() { got = slices.Clone(h.told.exits) })
+		return len(got) > n
+	})
+	if got[n] != reason {
+		h.t.Errorf("worker %d: want it reaped as %q, got %q", n, reason, got)
+	}
+}
+
 func (h *harness) function(name string) *udfgate.Function {
 	h.t.Helper()
 	for _, f := range h.Functions() {
@@ -309,7 +322,7 @@ func (h *harness) must(name string, columns ...any) ([]any, *udfgate.Call) {
 	h.t.Helper()
 	values, call, err := h.call(name, columns...)
 	if err != nil {
-		h.t.Fatalf("%s: %v\n%s", name, err, udfgate.AsError(err).Detail)
+		h.t.Fatalf("%s: %v\n%s", name, err, brief(udfgate.AsError(err).Detail))
 	}
 	return values, call
 }
@@ -431,10 +444,13 @@ func wantError(t *testing.T, err error, reason udfgate.Reason, message string) *
 		t.Fatalf("want *udfgate.Error, got %T %v", err, err)
 	}
 	if e.Reason != reason || e.Message != message {
-		t.Fatalf("want %s %q, got %s %q\n%s", reason, message, e.Reason, e.Message, e.Detail)
+		t.Fatalf("want %s %q, got %s %q\n%s", reason, message, e.Reason, brief(e.Message), brief(e.Detail))
 	}
 	return e
 }
+
+// brief is what a failing test prints of a value that may be long.
+func brief(v any) string { return cut(fmt.Sprint(v), stderrDetailBytes) }
 
 func atoi(t *testing.T, s string) int {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,7 +148,7 @@ type Pool struct {
 	coldSince int64 // with ready == 0: since when
 	starts    int   // workers on their way
 	failures  int   // failed starts in a row
-	duds      int   // workers in a row that died before they answered a call
+	duds      int   // workers in a row that died idle before they answered a call
 	nextStart time.Time
 	// lastFailure is the last of them.
 	lastFailure     *udfgate.Error
@@ -309,26 +310,31 @@ func (p *Pool) tidy(idle time.Duration) {
 		if w == nil {
 			return
 		}
-		if err := w.tidy(now); err != nil {
-			p.logger.Warn("idle worker does not listen", "worker", w.pid, "error", err)
-			p.mu.Lock()
-			p.unready(w)
-			p.mu.Unlock()
-			w.end(ReapedProtocol)
-		}
+		p.tell(w, now)
 		p.release(w)
 	}
 }
 
+// tell tidies a leased worker, and ends it if it does not listen.
+func (p *Pool) tell(w *worker, now int64) {
+	err := w.link.conn.SetDeadline(time.Now().Add(listenWait))
+	if err == nil {
+		err = w.tidy(now)
+	}
+	if err == nil || w.awaitDead(untakenWait) {
+		return // a dead one is somebody else's news
+	}
+	p.logger.Warn("idle worker does not listen", "pool", p.config.Name, "worker", w.pid, "error", err)
+	p.fail(w, ReapedProtocol, nil)
+}
+
 // takeUntidy leases an idle worker that has something to give back.
 func (p *Pool) takeUntidy(now int64, idle time.Duration) *worker {
-	epoch := p.slots.Epoch()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, w := range p.idle {
-		large := w.out.Size() > outBytesLarge && now-w.outAt >= int64(outIdle)
-		if now-w.idleAt >= int64(idle) && (large || w.epoch != epoch) {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
+		if now-w.idleAt >= int64(idle) && w.untidy(now) {
+			p.idle = slices.Delete(p.idle, i, i+1)
 			p.lease(w)
 			return w
 		}

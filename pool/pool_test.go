@@ -84,7 +84,7 @@ func TestInvoke_bodyErrors(t *testing.T) {
 
 func TestInvoke_workerLost(t *testing.T) {
 	h := newHarness(t, "")
-	for _, c := range []struct {
+	for n, c := range []struct {
 		function        string
 		value           int64
 		message, detail string
@@ -107,11 +107,7 @@ func TestInvoke_workerLost(t *testing.T) {
 		if got, _ := h.must("same", []int64{5}); got[0] != int64(5) {
 			t.Errorf("after %s: got %v", c.message, got)
 		}
-		h.told.note(func() {
-			if last := h.told.exits[len(h.told.exits)-1]; last != c.reaped {
-				t.Errorf("%s: want it reaped as %q, got %q", c.message, c.reaped, last)
-			}
-		})
+		h.reaped(n, c.reaped)
 	}
 }
 
@@ -188,9 +184,7 @@ func TestInvoke_protocolBroken(t *testing.T) {
 		wantError(t, err, udfgate.WorkerLost, "worker lost: broke the protocol: RESULT names call "+
 			itoa(call.ID+1)+", wanted "+itoa(call.ID))
 	})
-	for i, reason := range h.told.exits {
-		if reason != ReapedProtocol {
-			t.Errorf("worker %d: want it reaped as %q, got %q", i, ReapedProtocol, reason)
-		}
+	for n := range int(h.launcher.launched.Load()) - 1 {
+		h.reaped(n, ReapedProtocol)
 	}
 }

@@ -1,8 +1,16 @@
 package pool
 
-import "path/filepath"
+import (
+	"path/filepath"
 
-// program is the command line of a worker.
+	pyworker "github.com/udfgate/udfgate/pool/runtime/python"
+)
+
+// program writes the Python worker into the pool's folder and returns its
+// command line. -I keeps the gateway's environment and current folder out.
 func (f folder) program(python string) ([]string, error) {
-	return []string{interpreter(python), "-I", filepath.Join(f.path, "worker.py")}, nil
+	if err := pyworker.Write(f.path); err != nil {
+		return nil, err
+	}
+	return []string{interpreter(python), "-I", filepath.Join(f.path, pyworker.Entry)}, nil
 }

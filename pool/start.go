@@ -77,7 +77,11 @@ func (s *starting) run(by time.Time) (*loadedSet, error) {
 	if err := s.checkClock(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(w.syncArenas(), w.replaceOut(0, outBytes)); err != nil {
+	out, err := w.newOut(outBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(w.syncArenas(), w.giveOut(0, out)); err != nil {
 		return nil, err
 	}
 	s.step = "the loading of its modules"

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestNew_failures(t *testing.T) {
 				t.Errorf("message: want %s, got %q", c.message, e.Message)
 			}
 			if !regexp.MustCompile(c.detail).MatchString(e.Detail) {
-				t.Errorf("detail: want %s, got %q", c.detail, e.Detail)
+				t.Errorf("detail: want %s, got %q", c.detail, brief(e.Detail))
 			}
 			if _, ok := errors.AsType[*LoadError](err); ok != (c.name == "load error") {
 				t.Errorf("wraps a LoadError: %v", ok)
@@ -126,6 +127,65 @@ func TestStart_failsLater(t *testing.T) {
 	if got := h.launcher.launched.Load(); got < 3 || got > 4 {
 		t.Errorf("want 3 or 4 workers launched, got %d", got)
 	}
+}
+
+// Once starts succeed again, every call that waits gets a worker of its own,
+// though after a failure only one was tried at a time.
+func TestStart_catchesUpAfterFailures(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 4 })
+	why := "out of processes"
+	h.launcher.refuse.Store(&why)
+	free := h.occupy()
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for range 3 {
+		waiting.Go(func() { _, _, _ = h.callWith(ctx, h.newCall("sleep"), []int64{3_600_000}) })
+	}
+	eventually(t, "starts fail", func() bool { return h.Stats().QueueLen == 3 && h.lastFailureText() == why })
+	h.launcher.refuse.Store(nil)
+	eventually(t, "all run", func() bool { return h.Stats().Busy == 4 })
+	cancel()
+	waiting.Wait()
+	free()
+}
+
+// Workers that die one after the other with nothing to do are not started as
+// fast as the machine can; those that calls kill are no reason to wait.
+func TestStart_pausesAfterDuds(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
+	for range 6 {
+		_, _, err := h.call("exit", []int64{1})
+		wantError(t, err, udfgate.WorkerLost, "worker lost: exit status 1")
+	}
+	launched := int64(7)
+	idle := func() bool { return h.launcher.launched.Load() == launched && h.Stats().Idle == 1 }
+	eventually(t, "the last is replaced", idle)
+	if got := h.dudCount(); got != 0 {
+		t.Errorf("want no dud among those that calls ended, got %d", got)
+	}
+	var took [3]time.Duration
+	for i := range took {
+		from := time.Now()
+		if err := h.only().process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		launched++
+		eventually(t, "another worker is idle", idle)
+		took[i] = time.Since(from)
+	}
+	if took[1] < backoffMin || took[2] < 2*backoffMin {
+		t.Errorf("want pauses of %v and %v after the first, got %v", backoffMin, 2*backoffMin, took)
+	}
+	h.must("same", []int64{1})
+	if got := h.dudCount(); got != 0 {
+		t.Errorf("want duds forgotten with the first answer, got %d", got)
+	}
+}
+
+func (p *Pool) dudCount() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.duds
 }
 
 // A worker that is lost is replaced; what waits for it waits for its start.

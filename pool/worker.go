@@ -2,7 +2,6 @@ package pool
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -285,14 +284,19 @@ func hasArena(arenas []*codec.Arena, id uint32) bool {
 	return false
 }
 
-// replaceOut gives the worker another output arena, in answer to its NEED in
-// the call or on the gateway's own account (call 0).
-func (w *worker) replaceOut(call uint64, size int64) error {
+// newOut makes an output arena under the worker's next number.
+func (w *worker) newOut(size int64) (*codec.Arena, error) {
 	next, err := codec.NewOutput(w.outNext, size)
-	if err != nil {
-		return fmt.Errorf("output arena: %w", err)
+	if err == nil {
+		w.outNext++
 	}
-	w.outNext++
+	return next, err
+}
+
+// giveOut gives the worker another output arena, in answer to its NEED in the
+// call or on the gateway's own account (call 0). The arena is the worker's even
+// if that fails.
+func (w *worker) giveOut(call uint64, next *codec.Arena) error {
 	if err := w.link.sendArena(call, next.ID(), role(next), next.Size(), next.Rights()); err != nil {
 		return errors.Join(err, next.Close())
 	}
@@ -304,20 +308,26 @@ func (w *worker) replaceOut(call uint64, size int64) error {
 	return last.Close()
 }
 
-// shrinkOut replaces an output arena that one large answer made grow, once no
+// outLarge reports whether one large answer made the output arena grow, and no
 // answer has needed it for outIdle.
-func (w *worker) shrinkOut(now int64) error {
-	if w.out.Size() <= outBytesLarge || now-w.outAt < int64(outIdle) {
-		return nil
-	}
-	return w.replaceOut(0, outBytes)
+func (w *worker) outLarge(now int64) bool {
+	return w.out.Size() > outBytesLarge && now-w.outAt >= int64(outIdle)
 }
 
-// tidy brings an idle worker's mappings up to date, so that it does not keep
-// the memory of arenas that are gone.
+// untidy reports whether the worker's mappings are not what they should be.
+func (w *worker) untidy(now int64) bool {
+	return w.epoch != w.pool.slots.Epoch() || w.outLarge(now)
+}
+
+// tidy tells the worker which input arenas came and went, and replaces an
+// output arena that is larger than it need be.
 func (w *worker) tidy(now int64) error {
-	if err := w.link.conn.SetDeadline(time.Now().Add(exitWait)); err != nil {
+	if err := w.syncArenas(); err != nil || !w.outLarge(now) {
 		return err
 	}
-	return errors.Join(w.syncArenas(), w.shrinkOut(now))
+	next, err := w.newOut(outBytes)
+	if err != nil {
+		return nil // no memory for a smaller one: the large one does as well
+	}
+	return w.giveOut(0, next)
 }

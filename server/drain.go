@@ -32,7 +32,7 @@ const (
 )
 
 func errDraining() *udfgate.Error {
-	err := udfgate.Errorf(udfgate.Draining, "the gateway is shutting down: call again, it may be another that answers")
+	err := udfgate.Errorf(udfgate.Draining, "the gateway is shutting down: call another one, or this one later")
 	err.Retryable = true
 	return err
 }
@@ -94,7 +94,7 @@ func (s *Server) startWatch() (stop func()) {
 func (s *Server) look() {
 	now := clock.Now()
 	for _, x := range s.watch.open() {
-		if since := x.sending.Load(); since > 0 && now-max(since, x.taken.Load()) > int64(s.config.NotReadingTimeout) {
+		if since := x.sending.Load(); since > 0 && now-max(since, x.out.taken.Load()) > int64(s.config.NotReadingTimeout) {
 			x.cutOff(udfgate.Errorf(udfgate.NotReading,
 				"client is not reading its answers: read while writing (none was taken for %s)", s.config.NotReadingTimeout))
 		}
@@ -133,7 +133,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 	s.stop()
 	if len(left) > 0 {
-		return fmt.Errorf("drain: %d calls were cut off after %s", len(left), s.config.DrainTimeout)
+		return fmt.Errorf("drain: %d calls did not finish in time and were cut off", len(left))
 	}
 	return nil
 }
@@ -165,6 +165,7 @@ func (s *Server) stop() {
 		s.watch.mu.Unlock()
 		s.stopGRPC()
 		s.running.Wait()
+		s.crew.dismiss()
 		s.stopHTTP()
 		s.unbind()
 		close(s.served)

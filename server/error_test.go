@@ -168,8 +168,8 @@ func TestErrorStoreIsBounded(t *testing.T) {
 	if s.find(first) != nil || len(s.byID) != errorsKeptMax {
 		t.Errorf("%d entries, the first is kept: %v; wanted %d", len(s.byID), s.find(first) != nil, errorsKeptMax)
 	}
-	for range 300 {
-		s.keep(&udfgate.Error{Detail: strings.Repeat("y", 1<<20)}, noBatch)
+	for range 150 {
+		s.keep(&udfgate.Error{Detail: strings.Repeat("y", 128<<10)}, noBatch)
 	}
 	if s.bytes > errorsKeptBytesMax {
 		t.Errorf("%d bytes kept, wanted at most %d", s.bytes, errorsKeptBytesMax)

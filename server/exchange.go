@@ -2,11 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/internal/clock"
@@ -18,15 +18,6 @@ import (
 
 // WindowMax bounds Config.Window.
 const WindowMax = 16
-
-// A call that failed while its client was streaming ahead reads on for a
-// moment: unread answers may keep the status from a client that is blocked in
-// writing. It does not if so few bytes were answered that they fit into the
-// smallest window that clients use (RFC 9113's default, 64 KiB).
-const (
-	lingerMax        = time.Second
-	lingerBytesSpare = 32 << 10
-)
 
 // exchange is one DoExchange: a stream of batches through one function. Its
 // receiver reads messages; each batch then walks forward in a goroutine of its
@@ -40,13 +31,13 @@ type exchange struct {
 	headers headers
 
 	finished chan struct{} // closed once the outcome is settled
-	received chan struct{} // closed once the receiver has ended
 
-	// For the watch: when the SendMsg that runs now began, 0 if none runs; when
-	// the connection last took bytes of an answer; when a message last came.
-	sending, taken, came atomic.Int64
+	// For the watch: when the SendMsg that runs now began, 0 if none runs, and
+	// when a message last came.
+	sending, came atomic.Int64
+	out           outgoing
 
-	in incoming // the receiver's own
+	in *incoming // the receiver's own
 
 	mu    sync.Mutex
 	route *route // set with the first descriptor
@@ -60,6 +51,8 @@ type exchange struct {
 	sender  *walk                    // is in SendMsg
 
 	halfClosed bool
+	received   chan struct{} // closed once the receiver has ended, if anybody asks
+	ended      bool          // the receiver has ended
 	failed     *failure
 	failedAt   int64 // answers of the batches before it still go out
 	failedWalk *walk // the batch that failed, if it had begun to walk
@@ -74,8 +67,7 @@ type exchange struct {
 // handle is the stream handler of DoExchange.
 func (s *Server) handle(_ any, stream grpc.ServerStream) error {
 	x := &exchange{
-		server: s, stream: stream, ctx: stream.Context(),
-		finished: make(chan struct{}), received: make(chan struct{}),
+		server: s, stream: stream, ctx: stream.Context(), finished: make(chan struct{}),
 	}
 	var err error
 	if x.headers, err = readHeaders(x.ctx); err != nil {
@@ -85,36 +77,11 @@ func (s *Server) handle(_ any, stream grpc.ServerStream) error {
 		return s.refuse(x.ctx, errDraining())
 	}
 	defer s.leave(x)
-	go x.receive()
+	x.came.Store(clock.Now())
+	s.crew.start(x)
 	<-x.finished
 	x.linger()
 	return x.end()
-}
-
-// linger keeps the receiver reading where the status could not reach the
-// client otherwise. What comes is thrown away.
-func (x *exchange) linger() {
-	x.mu.Lock()
-	var most time.Duration
-	switch {
-	case x.failed == nil || x.gone != nil || x.halfClosed:
-	case x.failed.err.Reason == udfgate.NotReading:
-		most = x.server.config.NotReadingTimeout
-	case x.failed.err.Reason == udfgate.Draining:
-	case x.next > x.failedAt+1 && x.bill.BytesOut > lingerBytesSpare:
-		most = lingerMax
-	}
-	x.mu.Unlock()
-	if most == 0 {
-		return
-	}
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-x.received:
-	case <-timer.C:
-	case <-x.ctx.Done():
-	}
 }
 
 // end sends the trailers and returns the status.
@@ -258,6 +225,7 @@ func (x *exchange) await(w *walk) bool {
 		case x.over, x.failed != nil && w.number >= x.failedAt:
 			return false
 		case x.turn == w.number:
+			w.track = x.bill.BytesOut > trackBytes
 			return true
 		}
 		turn := &x.turns[w.number%WindowMax]
@@ -361,11 +329,14 @@ func (x *exchange) begin(w *walk) bool {
 	return true
 }
 
-// ended notes how RecvMsg ended.
-func (x *exchange) ended(err error) {
-	if err != io.EOF { //nolint:errorlint // grpc returns io.EOF itself, and says so
+// endOfMessages notes how RecvMsg ended.
+func (x *exchange) endOfMessages(err error) {
+	if !errors.Is(err, io.EOF) {
 		x.lost(err)
 		return
+	}
+	if x.route == nil {
+		x.failNext(errNoDescriptor())
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -224,14 +225,14 @@ func (g *gateway) open(name string, headers ...string) *call {
 
 func (c *call) send(batch arrow.RecordBatch) {
 	c.t.Helper()
-	if err := c.write.Write(batch); err != nil && err != io.EOF {
+	if err := c.write.Write(batch); err != nil && !errors.Is(err, io.EOF) {
 		c.t.Errorf("send: %v", err)
 	}
 }
 
 func (c *call) closeSend() {
 	c.t.Helper()
-	if err := c.write.Close(); err != nil && err != io.EOF {
+	if err := c.write.Close(); err != nil && !errors.Is(err, io.EOF) {
 		c.t.Errorf("close: %v", err)
 	}
 	if err := c.rpc.CloseSend(); err != nil {
@@ -273,7 +274,7 @@ func (c *call) want(values ...int64) {
 func (c *call) finish() udfgate.Bill {
 	c.t.Helper()
 	c.closeSend()
-	if _, err := c.receive(); err != io.EOF {
+	if _, err := c.receive(); !errors.Is(err, io.EOF) {
 		c.t.Fatalf("wanted the end, got %v", err)
 	}
 	return c.bill()

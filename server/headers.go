@@ -39,31 +39,49 @@ func readHeaders(ctx context.Context) (headers, error) {
 		// The caller said whole milliseconds or more; the way here took some.
 		h.limit = int64((left + time.Millisecond - 1).Truncate(time.Millisecond))
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	for key, values := range md {
+	for _, key := range knownHeaders {
+		// Key by key: the other way copies all that a client sends, per call.
+		values := metadata.ValueFromIncomingContext(ctx, key)
 		if len(values) == 0 {
 			continue
 		}
-		switch key {
-		case "traceparent":
-			h.trace = traceID(values[0])
-		case "udfgate-bill":
-			if values[0] != "batch" {
-				return h, udfgate.Invalidf(udfgate.ShapeMalformed, "%s: wanted batch, got %q", key, cut(values[0], nameBytesMax))
-			}
-			h.billPerBatch = true
-		case "udfgate-timeout", "udfgate-on-error", "udfgate-errors":
-			return h, udfgate.Invalidf(udfgate.ShapeMalformed, "%s is not built yet; leave it out", key)
+		if err := h.set(key, values[0]); err != nil {
+			return h, err
 		}
 	}
 	return h, nil
+}
+
+const (
+	headerTrace   = "traceparent"
+	headerBill    = "udfgate-bill"
+	headerTimeout = "udfgate-timeout"
+	headerOnError = "udfgate-on-error"
+	headerErrors  = "udfgate-errors"
+)
+
+var knownHeaders = [...]string{headerTrace, headerBill, headerTimeout, headerOnError, headerErrors}
+
+func (h *headers) set(key, value string) error {
+	switch key {
+	case headerTrace:
+		h.trace = traceID(value)
+	case headerBill:
+		if value != "batch" {
+			return udfgate.Invalidf(udfgate.ShapeMalformed, "%s: wanted batch, got %q", key, cut(value, nameBytesMax))
+		}
+		h.billPerBatch = true
+	default:
+		return udfgate.Invalidf(udfgate.ShapeMalformed, "%s is not built yet; leave it out", key)
+	}
+	return nil
 }
 
 // traceID is the second field of a W3C traceparent; empty if it is none.
 func traceID(parent string) string {
 	const versionLen, traceLen, parentLen = 2, 32, 16
 	parts := strings.Split(cut(parent, nameBytesMax), "-")
-	if len(parts) < 4 || len(parts[0]) != versionLen || len(parts[1]) != traceLen || len(parts[2]) != parentLen {
+	if len(parts) < 4 || parts[0] == "ff" || len(parts[0]) != versionLen || len(parts[1]) != traceLen || len(parts[2]) != parentLen {
 		return ""
 	}
 	id := parts[1]

@@ -48,8 +48,10 @@ func (h *healthService) refresh() {
 	h.state, h.told = state, functions
 	h.SetServingStatus("", state)
 	for _, f := range functions {
+		name := shownName(h.server.catalog, f)
 		h.SetServingStatus(f.Canonical(), state)
-		h.SetServingStatus(shownName(h.server.catalog, f), state)
+		h.SetServingStatus(name, state)
+		h.server.metrics.Function(f, name) // its series are there before its first call
 	}
 }
 

@@ -35,6 +35,6 @@ func (s *Server) interceptors() []grpc.ServerOption {
 // logCall adapts the gateway's logger.
 func (s *Server) logCall() logging.Logger {
 	return logging.LoggerFunc(func(ctx context.Context, level logging.Level, msg string, fields ...any) {
-		s.logger.Log(ctx, slog.Level(level), msg, fields...)
+		s.logger.Log(ctx, slog.Level(level), msg, fields...) //nolint:sloglint // the interceptor's own words
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
@@ -12,8 +13,13 @@ import (
 )
 
 // reserveBytesMax is the most that a stream reserves while it waits for a
-// message; what it has learned from the messages so far may be less.
-const reserveBytesMax = 64 << 10
+// message; what it has learned from the messages so far may be less. Of a small
+// budget it is never more than a share, so that reservations alone do not fill
+// it.
+const (
+	reserveBytesMax   = 64 << 10
+	reserveShareOfAll = 16
+)
 
 // The flags that the errors of this room quote.
 const (
@@ -25,33 +31,70 @@ const (
 
 // incoming is what the receiver of a stream knows. Nobody else touches it.
 type incoming struct {
-	descriptor []byte // of the first message that had one
+	descriptor string // the name in the first one that came
 	schema     bool   // the schema has come
 	peak       int64  // of message sizes, slowly forgotten
+
+	message rawMsg
+	arrival
+	batch *codec.Batch // of the message, until it walks
 
 	pieces [][]byte
 	data   codec.FlightData
 	header codec.Message
 }
 
-// receive reads the stream to its end. What comes once the call has failed is
-// thrown away, so that a client that is still writing gets to its status.
-func (x *exchange) receive() {
+// arrival is what a message brings to its walk.
+type arrival struct {
+	at       int64 // when it came
+	bytes    int64
+	admitted int64 // when its bytes were granted, if they had to be waited for
+	reserved int64 // of the budget, for a message to come
+	held     int64 // of the budget, in flight
+}
+
+// incomings are kept for the room that their slices have.
+var incomings = sync.Pool{New: func() any { return new(incoming) }}
+
+// Bounds of what is kept of an incoming: a hostile sender can cut a message
+// into a piece per byte.
+const (
+	piecesKeptMax  = 1024
+	columnsKeptMax = 1024
+)
+
+// recycle forgets all but the slices.
+func (in *incoming) recycle() {
+	if cap(in.pieces) > piecesKeptMax || cap(in.header.Nodes) > columnsKeptMax || cap(in.header.Buffers) > columnsKeptMax {
+		return
+	}
+	clear(in.pieces[:cap(in.pieces)])
+	*in = incoming{pieces: in.pieces[:0], header: codec.Message{Nodes: in.header.Nodes[:0], Buffers: in.header.Buffers[:0]}}
+	incomings.Put(in)
+}
+
+// run receives: it reads the stream to its end. What comes once the call has
+// failed is thrown away, so that a client that is still writing gets to its
+// status.
+func (x *exchange) run() {
 	defer x.server.running.Done()
-	defer close(x.received)
+	defer x.endReceiving()
 	defer x.catch(nil)
+	x.in, _ = incomings.Get().(*incoming)
+	defer x.in.recycle()
 	for x.waitForRoom() {
 		if !x.receiveOne() {
 			return
 		}
 	}
 	for {
-		var m rawMsg
-		if err := x.stream.RecvMsg(&m); err != nil {
-			x.ended(err)
+		m := &x.in.message
+		if err := x.stream.RecvMsg(m); err != nil {
+			x.endOfMessages(err)
 			return
 		}
 		m.free()
+		x.came.Store(clock.Now())
 	}
 }
 
@@ -78,42 +121,52 @@ func (s *Server) recovered(p any) *udfgate.Error {
 // receiveOne reserves bytes, receives a message and sees to it; false if no
 // more will come.
 func (x *exchange) receiveOne() bool {
-	w := &walk{x: x}
-	walks := false
-	defer func() { // also when something panics: bytes must not get lost
-		if !walks {
-			w.drop()
-		}
-	}()
-	if err := x.reserve(w); err != nil {
+	in := x.in
+	in.arrival = arrival{}
+	defer x.giveBack() // also when something panics: bytes must not get lost
+	if err := x.reserve(); err != nil {
 		x.failNext(err)
 		return true
 	}
-	var m rawMsg
-	if err := x.stream.RecvMsg(&m); err != nil {
-		x.ended(err)
+	if err := x.stream.RecvMsg(&in.message); err != nil {
+		x.endOfMessages(err)
 		return false
 	}
-	defer m.free()
-	w.call.Timeline.From = x.arrive()
-	w.messageBytes = int64(m.data.Len())
-	x.in.learn(w.messageBytes)
-	if err := x.admit(w); err != nil {
+	in.at = x.arrive()
+	in.bytes = int64(in.message.data.Len())
+	in.peak = max(in.bytes, in.peak-in.peak/64) // see reservation
+	if err := x.admit(); err != nil {
 		x.failNext(err)
 		return true
 	}
-	batch, err := x.take(&m, w)
+	w, err := x.take()
 	switch {
 	case err != nil:
 		x.failNext(udfgate.AsError(err))
-	case !batch:
+	case w == nil:
 		x.depart()
 	case x.begin(w):
-		walks = true
+		in.batch, in.held = nil, 0 // they are the walk's now
 		x.server.running.Add(1)
-		go w.run()
+		x.server.crew.start(w)
 	}
 	return true
+}
+
+// giveBack returns what a message held and no walk has taken over.
+func (x *exchange) giveBack() {
+	in, budget := x.in, x.server.budget
+	in.message.free()
+	if in.batch != nil {
+		in.batch.Release()
+		in.batch = nil
+	}
+	if in.reserved > 0 {
+		budget.unreserve(in.reserved)
+	}
+	if in.held > 0 {
+		budget.release(in.held)
+	}
 }
 
 // failNext fails the call at the batch that would come next.
@@ -128,48 +181,44 @@ func (x *exchange) failNext(err *udfgate.Error) {
 // reservation is what the next message will probably need, within
 // reserveBytesMax. A peak that decays by a 64th per message lies above the 99th
 // percentile of sizes that vary little, and costs nothing to keep.
-func (in *incoming) reservation() int64 {
+func (in *incoming) reservation(budget int64) int64 {
+	most := min(reserveBytesMax, budget/reserveShareOfAll)
 	if in.peak == 0 {
-		return reserveBytesMax
+		return most
 	}
-	return min(in.peak, reserveBytesMax)
-}
-
-func (in *incoming) learn(size int64) {
-	in.peak = max(size, in.peak-in.peak/64)
+	return min(in.peak, most)
 }
 
 // reserve takes the bytes for a message before grpc may buffer it.
-func (x *exchange) reserve(w *walk) *udfgate.Error {
-	n := x.in.reservation()
+func (x *exchange) reserve() *udfgate.Error {
+	n := x.in.reservation(x.server.config.InflightBytesMax)
 	if !x.server.budget.reserve(n, x.server.config.QueueTimeout, x.finished, x.ctx.Done()) {
 		return x.inflightFull("for the next message")
 	}
-	w.reserved = n
+	x.in.reserved = n
 	return nil
 }
 
 // admit checks the size of a message and turns the reservation into it.
-func (x *exchange) admit(w *walk) *udfgate.Error {
-	config := &x.server.config
-	size := w.messageBytes
+func (x *exchange) admit() *udfgate.Error {
+	in, config := x.in, &x.server.config
 	limit, name := config.MessageBytesMax, messageBytesName
 	if config.InflightBytesMax < limit {
 		limit, name = config.InflightBytesMax, inflightBytesName
 	}
-	if size > limit {
-		return udfgate.Invalidf(udfgate.ShapeTooLarge, "message of %d bytes is over %s %d; send smaller batches", size, name, limit)
+	if in.bytes > limit {
+		return udfgate.Invalidf(udfgate.ShapeTooLarge, "message of %d bytes is over %s %d; send smaller batches", in.bytes, name, limit)
 	}
-	reserved := w.reserved
-	w.reserved = 0 // it is gone whether settling succeeds or not
-	granted, waited := x.server.budget.settle(reserved, size, config.QueueTimeout, x.finished, x.ctx.Done())
+	reserved := in.reserved
+	in.reserved = 0 // it is gone whether settling succeeds or not
+	granted, waited := x.server.budget.settle(reserved, in.bytes, config.QueueTimeout, x.finished, x.ctx.Done())
 	if !granted {
-		return x.inflightFull(fmt.Sprintf("for a message of %d bytes", size))
+		return x.inflightFull(fmt.Sprintf("for a message of %d bytes", in.bytes))
 	}
 	if waited {
-		w.admitted = clock.Now()
+		in.admitted = clock.Now()
 	}
-	w.held = size
+	in.held = in.bytes
 	return nil
 }
 
@@ -181,86 +230,93 @@ func (x *exchange) inflightFull(what string) *udfgate.Error {
 	return err
 }
 
-// take looks into a message: a batch is decoded into w; a descriptor or schema
-// is dealt with at once; metadata alone is legal and of no use to a function.
-func (x *exchange) take(m *rawMsg, w *walk) (batch bool, err error) {
-	in := &x.in
+// take looks into a message: a batch is decoded and gets its walk; a descriptor
+// or schema is dealt with at once; metadata alone is legal and of no use here.
+func (x *exchange) take() (*walk, error) {
+	in := x.in
 	in.pieces = in.pieces[:0]
-	for _, b := range m.data {
+	for _, b := range in.message.data {
 		in.pieces = append(in.pieces, b.ReadOnlyData())
 	}
 	if err := codec.ParseFlightData(in.pieces, &in.data); err != nil {
-		return false, err
+		return nil, err
 	}
 	if len(in.data.Descriptor) > 0 {
 		if err := x.describeTo(in.data.Descriptor); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	if len(in.data.Header) == 0 {
 		if in.data.HasBody && in.data.Body.Len > 0 {
-			return false, malformed("message with a body of %d bytes and no header", in.data.Body.Len)
+			return nil, malformed("message with a body of %d bytes and no header", in.data.Body.Len)
 		}
-		return false, nil
+		return nil, nil
 	}
 	if x.route == nil {
-		return false, malformed("no flight descriptor: wanted one of type PATH, naming the function, in the first message")
+		return nil, errNoDescriptor()
+	}
+	if !in.schema && x.route.knowsSchema(in.data.Header) {
+		in.schema = true
+		return nil, nil
 	}
 	if err := codec.ReadMessage(in.data.Header, &in.header); err != nil {
-		return false, err
+		return nil, err
 	}
 	switch {
 	case in.header.Kind == codec.KindSchema && !in.schema:
+		if err := x.route.checkSchema(in.data.Header); err != nil {
+			return nil, err
+		}
 		in.schema = true
-		return false, x.checkSchema()
+		return nil, nil
 	case in.header.Kind == codec.KindSchema:
-		return false, malformed("wanted a record batch, got a second schema: a call has one")
+		return nil, malformed("wanted a record batch, got a second schema: a call has one")
 	case in.header.Kind != codec.KindRecordBatch:
-		return false, malformed("wanted a record batch, got a message of another kind")
+		return nil, malformed("wanted a record batch, got a message of another kind")
 	case !in.schema:
-		return false, malformed("wanted a schema before the first record batch")
+		return nil, malformed("wanted a schema before the first record batch")
 	}
-	w.batch, err = x.route.decoder.Decode(&in.data, &in.header, in.pieces, x.route.backend.Slots())
+	return x.decode()
+}
+
+// decode copies the batch of a message into a slot.
+func (x *exchange) decode() (*walk, error) {
+	in := x.in
+	batch, err := x.route.decoder.Decode(&in.data, &in.header, in.pieces, x.route.backend.Slots())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
+	in.batch = batch
+	w := &walk{x: x, batch: batch, messageBytes: in.bytes, held: in.held}
 	if len(in.data.AppMetadata) > 0 {
 		w.app = bytes.Clone(in.data.AppMetadata) // it lies in buffers that are freed
 	}
-	w.decoded()
-	return true, nil
-}
-
-func (x *exchange) checkSchema() error {
-	schema, err := codec.ReadSchema(x.in.data.Header)
-	if err != nil {
-		return err
+	timeline := &w.call.Timeline
+	timeline.From = in.at
+	from := in.at
+	if in.admitted > 0 {
+		timeline.Add(udfgate.StateQueue, from, in.admitted)
+		from = in.admitted
 	}
-	return codec.CheckArgs(x.route.function, schema)
+	timeline.Add(udfgate.StateConversionGateway, from, clock.Now())
+	return w, nil
 }
 
 // describeTo takes the descriptor of a message: the first one names the
 // function, whose schema is answered at once; further ones must say the same.
 func (x *exchange) describeTo(raw []byte) error {
-	if x.route != nil && bytes.Equal(raw, x.in.descriptor) {
-		return nil
-	}
-	name, err := pathOf(raw)
-	if err != nil {
-		return err
-	}
 	if x.route != nil {
-		first, err := pathOf(x.in.descriptor)
-		if err == nil && name != first {
-			return malformed("flight descriptor: wanted %q as in the first message, got %q", cut(first, nameBytesMax), cut(name, nameBytesMax))
-		}
+		return x.sameDescriptor(raw)
+	}
+	name, err := x.server.names.of(raw)
+	if err != nil {
 		return err
 	}
 	route, err := x.server.resolve(name)
 	if err != nil {
 		return err
 	}
-	x.in.descriptor = bytes.Clone(raw)
+	x.in.descriptor = name
 	x.mu.Lock()
 	x.route = route
 	x.mu.Unlock()
@@ -270,13 +326,53 @@ func (x *exchange) describeTo(raw []byte) error {
 	return nil
 }
 
-// pathOf reads the function's name from a descriptor.
-func pathOf(raw []byte) (string, error) {
-	d, err := codec.ParseDescriptor(raw)
+func (x *exchange) sameDescriptor(raw []byte) error {
+	name, err := x.server.names.of(raw)
+	if err == nil && name != x.in.descriptor {
+		return malformed("flight descriptor: wanted %q as in the first message, got %q",
+			cut(x.in.descriptor, nameBytesMax), cut(name, nameBytesMax))
+	}
+	return err
+}
+
+// descriptorNames remembers which descriptors name which functions: the same
+// few bytes come with every call, and some clients send them with every message.
+type descriptorNames struct {
+	mu    sync.RWMutex
+	known map[string]string // descriptor as it came → name
+}
+
+// Bounds of descriptorNames: a caller can write one name in many ways.
+const (
+	descriptorsKnownMax     = 1024
+	descriptorKnownBytesMax = 256
+)
+
+// of reads the function's name from a descriptor.
+func (d *descriptorNames) of(raw []byte) (string, error) {
+	d.mu.RLock()
+	name, ok := d.known[string(raw)]
+	d.mu.RUnlock()
+	if ok {
+		return name, nil
+	}
+	descriptor, err := codec.ParseDescriptor(raw)
 	if err != nil {
 		return "", err
 	}
-	return functionName(d.Type, d.Path)
+	name, err = functionName(descriptor.Type, descriptor.Path)
+	if err != nil || len(raw) > descriptorKnownBytesMax {
+		return name, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known == nil {
+		d.known = map[string]string{}
+	}
+	if len(d.known) < descriptorsKnownMax {
+		d.known[string(raw)] = name
+	}
+	return name, nil
 }
 
 // functionName is the name in a descriptor of type PATH with one element.
@@ -291,6 +387,10 @@ func functionName(kind int32, path []string) (string, error) {
 		return "", malformed("flight descriptor: wanted a path of one element, the function's name, got %d elements", len(path))
 	}
 	return path[0], nil
+}
+
+func errNoDescriptor() *udfgate.Error {
+	return malformed("no flight descriptor: wanted one of type PATH, naming the function, in the first message")
 }
 
 func malformed(format string, args ...any) *udfgate.Error {

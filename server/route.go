@@ -2,6 +2,7 @@ package server
 
 import (
 	"strconv"
+	"sync/atomic"
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
@@ -16,6 +17,34 @@ type route struct {
 	decoder  *codec.Decoder
 	schema   []byte // the FlightData message that answers the schema
 	series   *metrics.Function
+	// taken is the schema message that was last found right: clients of one
+	// kind send the same bytes with every call.
+	taken atomic.Pointer[string]
+}
+
+// schemaKnownBytesMax bounds the schema message that a route remembers.
+const schemaKnownBytesMax = 16 << 10
+
+// knowsSchema reports whether a header is a schema that was found right before.
+func (r *route) knowsSchema(header []byte) bool {
+	known := r.taken.Load()
+	return known != nil && *known == string(header)
+}
+
+// checkSchema compares a schema with the function's arguments.
+func (r *route) checkSchema(header []byte) error {
+	schema, err := codec.ReadSchema(header)
+	if err != nil {
+		return err
+	}
+	if err := codec.CheckArgs(r.function, schema); err != nil {
+		return err
+	}
+	if len(header) <= schemaKnownBytesMax {
+		known := string(header)
+		r.taken.Store(&known)
+	}
+	return nil
 }
 
 // resolve finds the route of a name.
@@ -25,7 +54,7 @@ func (s *Server) resolve(name string) (*route, error) {
 		return nil, err
 	}
 	if r, ok := s.routes.Load(f); ok {
-		return r.(*route), nil
+		return r.(*route), nil //nolint:errcheck // the map holds nothing else
 	}
 	r := &route{
 		function: f,
@@ -37,7 +66,7 @@ func (s *Server) resolve(name string) (*route, error) {
 	r.schema = codec.AppendFlightData(nil, nil, codec.AppendSchemaMessage(nil, answer), nil, -1)
 	r.series = s.metrics.Function(f, r.name)
 	kept, _ := s.routes.LoadOrStore(f, r)
-	return kept.(*route), nil
+	return kept.(*route), nil //nolint:errcheck // the map holds nothing else
 }
 
 // resultField is the one field of an answer: it bears the short name.

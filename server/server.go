@@ -171,9 +171,11 @@ type Server struct {
 	budget *budget
 	errors errorStore
 	routes sync.Map // *udfgate.Function → *route
+	names  descriptorNames
 	calls  atomic.Uint64
 
 	watch    watch
+	crew     *crew
 	running  sync.WaitGroup // receivers and walks
 	stopOnce sync.Once
 	served   chan struct{} // closed once everything has ended
@@ -193,6 +195,7 @@ func New(c Config, cat Catalog) (*Server, error) {
 	s := &Server{
 		config: c, catalog: cat, logger: c.Logger, metrics: c.Metrics,
 		budget: newBudget(c.InflightBytesMax),
+		crew:   newCrew(),
 		served: make(chan struct{}),
 	}
 	s.watch.streams = map[*exchange]struct{}{}

@@ -19,20 +19,9 @@ type walk struct {
 
 	messageBytes int64 // as received
 	sentBytes    int64 // as sent
-	admitted     int64 // when its bytes were granted, if they had to be waited for
 	waiting      int64 // since when its answer, or its error, waits
-	reserved     int64 // of the budget, for a message to come
 	held         int64 // of the budget, in flight
-}
-
-// decoded notes that the batch lies in its slot.
-func (w *walk) decoded() {
-	from := w.call.Timeline.From
-	if w.admitted > 0 {
-		w.call.Timeline.Add(udfgate.StateQueue, from, w.admitted)
-		from = w.admitted
-	}
-	w.call.Timeline.Add(udfgate.StateConversionGateway, from, clock.Now())
+	track        bool  // whether a small answer has been sent is of interest
 }
 
 // run walks the batch to its end.
@@ -84,9 +73,10 @@ func (w *walk) send(answer *codec.Answer) {
 
 	turn := clock.Now()
 	w.addWaiting(turn)
-	m := rawMsg{taken: &x.taken}
-	m.prefix = make([]byte, 0, len(header)+len(w.app)+prefixBytesTypical+min(len(body), inlineBytesMax))
-	m.prefix = codec.AppendFlightData(m.prefix, nil, header, w.reply(turn), int64(len(body)))
+	app := w.reply(turn)
+	m := rawMsg{out: &x.out, track: w.track}
+	m.prefix = make([]byte, 0, len(header)+len(app)+prefixBytesTypical+min(len(body), inlineBytesMax))
+	m.prefix = codec.AppendFlightData(m.prefix, nil, header, app, int64(len(body)))
 	if len(body) <= inlineBytesMax {
 		m.prefix = append(m.prefix, body...)
 	} else {
@@ -140,17 +130,8 @@ func (w *walk) addWaiting(now int64) {
 	w.call.Timeline.To = now
 }
 
-// drop gives back what the walk holds. It may be called more than once.
+// drop gives back what the walk still holds.
 func (w *walk) drop() {
-	if w.batch != nil {
-		w.batch.Release()
-	}
-	budget := w.x.server.budget
-	if w.reserved > 0 {
-		budget.unreserve(w.reserved)
-	}
-	if w.held > 0 {
-		budget.release(w.held)
-	}
-	w.reserved, w.held = 0, 0
+	w.batch.Release()
+	w.x.server.budget.release(w.held)
 }

@@ -22,7 +22,14 @@ type rawMsg struct {
 	// the body's reference, whether it succeeds or not.
 	prefix []byte
 	body   *codec.Block
-	taken  *atomic.Int64 // set to the instant at which grpc has taken bytes of body
+	out    *outgoing // is told what is sent of body, and of prefix if track is set
+	track  bool
+}
+
+// outgoing is how far the answers of a stream have got.
+type outgoing struct {
+	unsent atomic.Int64 // bytes given to grpc that the connection has not taken
+	taken  atomic.Int64 // when the connection last took some
 }
 
 // free gives received buffers back.
@@ -66,18 +73,22 @@ func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.proto.Marshal(v)
 	}
-	if m.body == nil {
-		return mem.BufferSlice{mem.SliceBuffer(m.prefix)}, nil
+	out := make(mem.BufferSlice, 1, 2)
+	if m.track {
+		out[0] = m.out.lend(slices.Grow(m.prefix, inlineBytesMax+1), nil)
+	} else {
+		out[0] = mem.SliceBuffer(m.prefix)
 	}
-	out := mem.BufferSlice{mem.SliceBuffer(m.prefix)}
+	if m.body == nil {
+		return out, nil
+	}
 	for rest := m.body.Bytes(); len(rest) > 0; {
 		n := len(rest)
 		if n >= 2*loanBytesMax {
 			n = loanBytesMax
 			m.body.Retain() // each loan has a reference of its own
 		}
-		loan := &blockLoan{data: rest[:n:n], block: m.body, taken: m.taken}
-		out = append(out, mem.NewBuffer(&loan.data, loan))
+		out = append(out, m.out.lend(rest[:n:n], m.body))
 		rest = rest[n:]
 	}
 	m.body = nil
@@ -95,24 +106,36 @@ const (
 	loanBytesMax = 1 << 20
 )
 
-// blockLoan lends a part of a block to grpc. It is grpc's buffer pool for this
-// one buffer: Put means that its last byte has been handed to the connection.
-type blockLoan struct {
+// loan lends bytes to grpc, with a reference to their block if they have one.
+// It is grpc's buffer pool for this one buffer: Put means that the last byte
+// has been handed to the connection.
+type loan struct {
 	data  []byte
 	block *codec.Block
-	taken *atomic.Int64
+	out   *outgoing
+}
+
+// lend makes a buffer of more than inlineBytesMax bytes of capacity: with less
+// grpc would not call Put.
+func (o *outgoing) lend(data []byte, block *codec.Block) mem.Buffer {
+	o.unsent.Add(int64(len(data)))
+	l := &loan{data: data, block: block, out: o}
+	return mem.NewBuffer(&l.data, l)
 }
 
 // Get implements mem.BufferPool; grpc only ever returns to this one.
-func (l *blockLoan) Get(n int) *[]byte {
+func (l *loan) Get(n int) *[]byte {
 	b := make([]byte, n)
 	return &b
 }
 
 // Put implements mem.BufferPool.
-func (l *blockLoan) Put(*[]byte) {
-	l.taken.Store(clock.Now())
-	l.block.Release()
+func (l *loan) Put(*[]byte) {
+	l.out.taken.Store(clock.Now())
+	l.out.unsent.Add(-int64(len(l.data)))
+	if l.block != nil {
+		l.block.Release()
+	}
 }
 
 // register adds the Flight service with DoExchange handled raw.

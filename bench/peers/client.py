@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -93,52 +94,44 @@ class Target:
         return Slice(latencies, len(latencies) * cell.rows, wall)
 
     def _calls(self, function: str, batch: pa.RecordBatch, deadline: float) -> list[float]:
-        latencies = []
-        now = time.perf_counter()
-        while True:
-            started = now
-            got = call(self._client, function, batch)
-            now = time.perf_counter()
-            latencies.append(now - started)
-            self._count(function, got.num_rows, batch.num_rows)
-            if now >= deadline:
-                return latencies
+        return self._repeat(function, batch, deadline, lambda: call(self._client, function, batch).num_rows)
 
     def _connects(self, function: str, batch: pa.RecordBatch, deadline: float) -> list[float]:
+        def once() -> int:
+            with connect(self._address) as client:
+                rows: int = call(client, function, batch).num_rows
+                return rows
+
+        return self._repeat(function, batch, deadline, once)
+
+    def _stream(self, function: str, batch: pa.RecordBatch, deadline: float) -> list[float]:
+        options = flight.FlightCallOptions(timeout=CALL_LIMIT)
+        writer, reader = self._client.do_exchange(flight.FlightDescriptor.for_path(function), options)
+
+        def once() -> int:
+            writer.write_batch(batch)
+            rows = 0
+            while rows < batch.num_rows:  # a server may answer in pieces
+                rows += reader.read_chunk().data.num_rows
+            return rows
+
+        with writer:
+            writer.begin(batch.schema)
+            latencies = self._repeat(function, batch, deadline, once)
+            writer.done_writing()
+            reader.read_all()
+        return latencies
+
+    def _repeat(self, function: str, batch: pa.RecordBatch, deadline: float, once: Callable[[], int]) -> list[float]:
+        """Calls one after the other until the deadline, at least one; once returns how many rows came back."""
         latencies = []
         now = time.perf_counter()
         while True:
             started = now
-            with connect(self._address) as client:
-                got = call(client, function, batch)
+            rows = once()
             now = time.perf_counter()
             latencies.append(now - started)
-            self._count(function, got.num_rows, batch.num_rows)
+            if rows != batch.num_rows:
+                raise RuntimeError(f"{self.name}: {function}: wanted {batch.num_rows} rows, got {rows}")
             if now >= deadline:
                 return latencies
-
-    def _stream(self, function: str, batch: pa.RecordBatch, deadline: float) -> list[float]:
-        latencies = []
-        options = flight.FlightCallOptions(timeout=CALL_LIMIT)
-        writer, reader = self._client.do_exchange(flight.FlightDescriptor.for_path(function), options)
-        with writer:
-            writer.begin(batch.schema)
-            now = time.perf_counter()
-            while True:
-                started = now
-                writer.write_batch(batch)
-                rows = 0
-                while rows < batch.num_rows:  # a server may answer in pieces
-                    rows += reader.read_chunk().data.num_rows
-                now = time.perf_counter()
-                latencies.append(now - started)
-                self._count(function, rows, batch.num_rows)
-                if now >= deadline:
-                    break
-            writer.done_writing()
-            self._count(function, reader.read_all().num_rows, 0)
-        return latencies
-
-    def _count(self, function: str, got: int, wanted: int) -> None:
-        if got != wanted:
-            raise RuntimeError(f"{self.name}: {function}: wanted {wanted} rows, got {got}")

@@ -37,6 +37,9 @@ WARM_SECONDS = 0.1  # long enough for a gateway to start its other workers
 SLICE_LIMIT = 0.8  # a server that needs longer for one round of calls is left out of the cell
 FIXED_COST_ROWS = 256  # below so many rows the fixed cost of a call hides the speed per row
 
+# What a call raises: the server's own verdict (NOT_FOUND arrives as KeyError), or an answer of the wrong length.
+FAILURES = (pa.ArrowException, KeyError, RuntimeError)
+
 Result = dict[str, Any]
 
 
@@ -99,8 +102,13 @@ class Tally:
         }
 
 
+def reason(e: BaseException) -> str:
+    """The first line of an error."""
+    return f"{type(e).__name__}: {str(e).splitlines()[0][:160] if str(e) else ''}"
+
+
 def measure(all_running: list[Running], cell: Cell, seconds: float, rounds: int) -> dict[str, Result]:
-    """One cell: all servers in turn. A server that cannot take part has {"skipped": why}."""
+    """One cell: all servers in turn. One that does not take part has {"skipped": why} or {"failed": why}."""
     results: dict[str, Result] = {}
     able = []
     for running in all_running:
@@ -112,12 +120,21 @@ def measure(all_running: list[Running], cell: Cell, seconds: float, rounds: int)
             able.append(running)
         except Unsupported as e:
             results[running.name] = {"skipped": f"not offered: {e}"}
+        except FAILURES as e:
+            results[running.name] = {"failed": reason(e)}
     tallies = {running.name: Tally() for running in able}
     for turn in range(rounds):
         for i in range(len(able)):
             running = able[(turn + i) % len(able)]
-            tallies[running.name].slice(running, cell, seconds)
+            if running.name in results:
+                continue
+            try:
+                tallies[running.name].slice(running, cell, seconds)
+            except FAILURES as e:
+                results[running.name] = {"failed": reason(e)}
     for running in able:
+        if running.name in results:
+            continue
         result = results[running.name] = tallies[running.name].result()
         running.learn(cell.function, cell.rows, result["rows_s"])
     return results
@@ -134,6 +151,10 @@ def verify(all_running: list[Running], functions: list[str]) -> int:
                 try:
                     got = running.target.answer(function, rows)
                 except Unsupported:
+                    continue
+                except FAILURES as e:
+                    wrong += 1
+                    print(f"{running.name}: {function}, {rows} rows: {reason(e)}", file=sys.stderr)
                     continue
                 running.learn(function, rows, rows / (time.perf_counter() - started))
                 if got == wanted:
@@ -204,8 +225,8 @@ def print_cell(cell: Cell, names: list[str], results: dict[str, Result]) -> None
     line = f"{cell.key:<26}"
     for name in names:
         result = results[name]
-        if "skipped" in result:
-            line += f"{'-':>24}"
+        if "rows_s" not in result:
+            line += f"{'FAILED' if 'failed' in result else '-':>24}"
         else:
             ratio = f"{result['rows_s'] / base:.2f}" if base else "-"
             line += f"{result['p50_us']:>16.0f}{ratio:>8}"
@@ -272,6 +293,10 @@ def main() -> int:
         for cell in cells:
             results = run["cells"][cell.key] = measure(all_running, cell, args.seconds, args.rounds)
             print_cell(cell, names, results)
+            for name, result in results.items():
+                if "failed" in result:
+                    wrong += 1
+                    print(f"{name}: {cell.key}: {result['failed']}", file=sys.stderr)
         run["memory"] = {r.name: measure_memory(r) for r in all_running}
         for name, found in run["memory"].items():
             print(f"memory after the load: {name:<14}{found['pss_mib']:>7.1f} MiB")
@@ -284,7 +309,7 @@ def main() -> int:
         args.json.write_text(json.dumps(run, indent=1) + "\n")
     print(noise_line(before, after, started))
     if wrong:
-        print(f"{wrong} wrong answers: these figures count for nothing", file=sys.stderr)
+        print(f"{wrong} wrong or failed answers: these figures count for nothing", file=sys.stderr)
     return 1 if wrong else 0
 
 

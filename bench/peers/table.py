@@ -156,7 +156,7 @@ def print_memory_and_start(report: Report) -> None:
     workers = report.over_runs(lambda run: len(run["memory"][SUBJECT]["children_mib"]))
     enough = ratios if set(workers) == {cells.MEMORY_WORKERS} else []  # the goal is for that many
     row(
-        f"gateway and {max(workers, default=0):.0f} workers after the load, MiB",
+        f"gateway and {max(workers, default=0):.0f} worker(s) after the load, MiB",
         *least(mine, rival),
         ratio_text(ratios),
         goal_text(cells.MEMORY_RATIO, "≤"),

@@ -40,7 +40,7 @@ func startGateway(ctx context.Context, binary, python, file string) (*gateway, e
 	}
 	ready := filepath.Join(dir, "ready.json")
 	cmd := exec.CommandContext(ctx, binary, "serve", file, "--listen", "127.0.0.1:0",
-		"--http", "off", "--workers", "1", "--ready-file", ready, "--python", python)
+		"--http", "off", "--workers", "1", "--ready-file", ready, "--python", python, "--log-level", "warn")
 	// Asked rather than killed, so that it can say goodbye to its worker.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopLimit

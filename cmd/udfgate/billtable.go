@@ -22,20 +22,20 @@ type cost struct {
 // wall.
 func costs(b *udfgate.Bill) []cost {
 	return []cost{
-		{name: "queue", ns: b.QueueNS, cure: "all workers were busy: more workers (--workers) or fewer calls at once"},
-		{name: "coalesce", ns: b.CoalesceNS, cure: "calls waited to be sent together: a smaller fill delay"},
-		{name: "start", ns: b.StartNS, cure: "a worker had to be started first: the next call finds it warm"},
+		{name: "queue", ns: b.QueueNS, cure: "calls wait for a free worker; more workers (--workers) shorten it"},
+		{name: "coalesce", ns: b.CoalesceNS, cure: "calls wait to be sent together; a smaller fill delay shortens it"},
+		{name: "start", ns: b.StartNS, cure: "a worker had to be started; the next call finds it warm"},
 		{
 			name: "conversion", ns: b.ConversionNS, parts: []cost{{name: "gateway", ns: b.ConvGatewayNS}, {name: "worker", ns: b.ConvWorkerNS}},
-			cure: "turning Arrow columns into Python values and back costs more than the work on them: fewer or narrower columns",
+			cure: "Arrow columns become Python values and back; fewer or narrower columns cost less",
 		},
 		{
 			name: "crossing", ns: b.CrossingNS, parts: []cost{{name: "out", ns: b.CrossingOutNS}, {name: "back", ns: b.CrossingBackNS}},
-			cure: "going to the worker and back costs more than the work there: more rows per batch",
+			cure: "it is paid per batch; more rows in each cost less",
 		},
-		{name: "body", ns: b.BodyNS, cure: "the function's own code: make it do less, or run it on more workers"},
-		{name: "reply", ns: b.ReplyNS, cure: "the caller read its answers slowly"},
-		{name: "other", ns: b.OtherNS, cure: "receiving, checking and routing in the gateway: more rows per batch"},
+		{name: "body", ns: b.BodyNS, cure: "it is the function's own code; make it do less, or run it on more workers"},
+		{name: "reply", ns: b.ReplyNS, cure: "answers wait for the caller to read them, or for an earlier one"},
+		{name: "other", ns: b.OtherNS, cure: "receiving, checking and routing are paid per batch; more rows in each cost less"},
 	}
 }
 
@@ -77,9 +77,9 @@ func dominant(b *udfgate.Bill) string {
 	}
 	share := shareText(top.ns, b.WallNS)
 	if 2*top.ns >= b.WallNS {
-		return fmt.Sprintf("The %s dominates, with %s of the time; %s.", top.name, share, top.cure)
+		return fmt.Sprintf("The %s dominates, with %s of the time: %s.", top.name, share, top.cure)
 	}
-	return fmt.Sprintf("No cost dominates; the largest is the %s, with %s of the time; %s.", top.name, share, top.cure)
+	return fmt.Sprintf("No cost dominates; the largest is the %s, with %s of the time: %s.", top.name, share, top.cure)
 }
 
 // speed is "336,776 rows in 6 batches, 1.2 s, 281,000 rows/s".

@@ -27,7 +27,7 @@ func TestWriteBill(t *testing.T) {
 	if !strings.Contains(out.String(), "1.50 ms   75.0 %  1.50 µs") {
 		t.Errorf("body's line:\n%s", out.String())
 	}
-	if last := "The body dominates, with 75.0 % of the time; the function's own code: make it do less, or run it on more workers.\n"; !strings.HasSuffix(out.String(), last) {
+	if last := "The body dominates, with 75.0 % of the time: it is the function's own code; make it do less, or run it on more workers.\n"; !strings.HasSuffix(out.String(), last) {
 		t.Errorf("sentence:\n%s", out.String())
 	}
 }
@@ -37,8 +37,8 @@ func TestDominant(t *testing.T) {
 		bill udfgate.Bill
 		want string
 	}{
-		{udfgate.Bill{WallNS: 10, CrossingNS: 6, BodyNS: 4}, "The crossing dominates, with 60.0 % of the time; "},
-		{udfgate.Bill{WallNS: 10, CrossingNS: 3, BodyNS: 4, ConversionNS: 3}, "No cost dominates; the largest is the body, with 40.0 % of the time; "},
+		{udfgate.Bill{WallNS: 10, CrossingNS: 6, BodyNS: 4}, "The crossing dominates, with 60.0 % of the time: "},
+		{udfgate.Bill{WallNS: 10, CrossingNS: 3, BodyNS: 4, ConversionNS: 3}, "No cost dominates; the largest is the body, with 40.0 % of the time: "},
 		{udfgate.Bill{}, "No time was spent"},
 	} {
 		if got := dominant(&c.bill); !strings.HasPrefix(got, c.want) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	client "github.com/udfgate/udfgate/clients/go"
@@ -23,21 +24,22 @@ type clientFlags struct {
 // connect reaches the gateway that the flags name, or starts one for the run.
 // done ends both.
 func (c *clientFlags) connect(ctx context.Context, con *console) (gate *client.Client, done func(), err error) {
-	addr := c.Addr
-	done = func() {}
+	addr, end := c.Addr, func() {}
 	if len(c.Serve) > 0 {
-		if addr, done, err = embed(ctx, con, c.Serve, c.Python); err != nil {
+		if addr, end, err = embed(ctx, con, c.Serve, c.Python); err != nil {
+			if ctx.Err() != nil {
+				err = errInterrupted
+			}
 			return nil, nil, err
 		}
 	}
-	gate, err = dial(ctx, addr)
-	if err != nil {
-		done()
+	if gate, err = dial(ctx, addr); err != nil {
+		end()
 		return nil, nil, err
 	}
 	return gate, func() {
 		_ = gate.Close() // every answer has been read
-		done()
+		end()
 	}, nil
 }
 
@@ -71,7 +73,7 @@ func embed(ctx context.Context, con *console, paths []string, python string) (ad
 	remove := func() { _ = os.RemoveAll(dir) } // the system clears what is left
 	addr = "unix:" + filepath.Join(dir, "flight.sock")
 	g, err := startGateway(ctx, settings{
-		paths: paths, python: python, cores: takeCores(), log: log, listen: []string{addr}, http: "off",
+		paths: paths, python: python, cores: runtime.GOMAXPROCS(0), log: log, listen: []string{addr}, http: "off",
 		timeout: timeoutDefault, queueTimeout: queueTimeoutDefault, drainTimeout: drainTimeoutDefault,
 		maxQueue: maxQueueDefault, messageBytesMax: messageBytesMaxDefault, batchRowsMax: batchRowsMaxDefault,
 		inflightBytesMax: inflightDefault(),

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -77,7 +76,7 @@ func (d *demoCmd) Run(con *console) (err error) {
 		results = append(results, r)
 	}
 	if d.JSON {
-		return json.NewEncoder(out).Encode(results)
+		return printJSON(out, results)
 	}
 	return nil
 }

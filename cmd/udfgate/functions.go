@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-
 	"github.com/apache/arrow-go/v18/arrow"
 	client "github.com/udfgate/udfgate/clients/go"
 )
@@ -49,7 +47,7 @@ func (f *functionsCmd) Run(con *console) error {
 		for i := range functions {
 			list = append(list, describe(&functions[i]))
 		}
-		return json.NewEncoder(con.out).Encode(list)
+		return printJSON(con.out, list)
 	}
 	g := grid{head: []string{"function", "mode", "path", "version", "pool"}}
 	for i := range functions {

@@ -158,10 +158,17 @@ func notStarted(err error) error {
 	return f
 }
 
+// refused is the class of what a worker itself finds wrong with a file; the
+// message alone says it.
+const refused = "LoadError"
+
 // loadProblem is "SyntaxError: invalid syntax (geo.py, line 3)".
 func loadProblem(e *pool.LoadError) error {
 	text := e.Class
-	if e.Message != "" {
+	switch {
+	case e.Class == refused:
+		text = e.Message
+	case e.Message != "":
 		text += ": " + e.Message
 	}
 	if e.Line <= 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,7 +27,11 @@ import (
 // workers, and connects to it.
 func gate(t *testing.T, source string) *client.Client {
 	t.Helper()
-	g := open(t, source)
+	return dialed(t, open(t, source, timeoutDefault))
+}
+
+func dialed(t *testing.T, g *gateway) *client.Client {
+	t.Helper()
 	t.Cleanup(g.close)
 	c, err := client.Connect(t.Context(), g.server.Addrs()[0])
 	if err != nil {
@@ -36,7 +41,7 @@ func gate(t *testing.T, source string) *client.Client {
 	return c
 }
 
-func open(t *testing.T, source string) *gateway {
+func open(t *testing.T, source string, timeout time.Duration) *gateway {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "functions.py")
@@ -45,8 +50,8 @@ func open(t *testing.T, source string) *gateway {
 	}
 	g, err := startGateway(t.Context(), settings{
 		paths: []string{file}, python: "python3", workers: 2, cores: 2,
-		log: slog.New(slog.DiscardHandler), listen: []string{"unix:" + filepath.Join(dir, "s")}, http: "off",
-		timeout: timeoutDefault, queueTimeout: queueTimeoutDefault, drainTimeout: drainTimeoutDefault,
+		log: slog.New(slog.DiscardHandler), listen: []string{"unix:" + filepath.Join(dir, "s")}, http: "127.0.0.1:0",
+		timeout: timeout, queueTimeout: queueTimeoutDefault, drainTimeout: drainTimeoutDefault,
 		maxQueue: maxQueueDefault, messageBytesMax: messageBytesMaxDefault, batchRowsMax: batchRowsMaxDefault,
 		inflightBytesMax: 1 << 30,
 	})
@@ -207,7 +212,7 @@ func ints(values ...int64) arrow.RecordBatch {
 
 // What can go wrong, by its status; the gateway goes on after each.
 func TestFailures(t *testing.T) {
-	c := gate(t, bodies)
+	c := dialed(t, open(t, bodies, 400*time.Millisecond))
 	for _, f := range []struct {
 		name    string
 		code    codes.Code
@@ -221,12 +226,12 @@ func TestFailures(t *testing.T) {
 		{"leave", codes.InvalidArgument, udfgate.UserError, 0, "leave: row 0: SystemExit: 3", ""},
 		{"crash", codes.Aborted, udfgate.WorkerLost, udfgate.NoRow, "crash: worker lost: signal SIGSEGV", ""},
 		{"vanish", codes.Aborted, udfgate.WorkerLost, udfgate.NoRow, "vanish: worker lost: exit status 9", "last words"},
-		{"spin", codes.DeadlineExceeded, udfgate.Timeout, udfgate.NoRow, "spin: timeout after 300ms (udfgate-timeout)", "in spin"},
+		{"spin", codes.DeadlineExceeded, udfgate.Timeout, udfgate.NoRow, "spin: timeout after 400ms (--timeout)", "in spin"},
 		{"dubble", codes.NotFound, udfgate.NotFound, udfgate.NoRow, `no function "dubble": nearest names are "double"`, ""},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			var bill *udfgate.Bill
-			_, err := c.Call(t.Context(), f.name, ints(1, 2, 3), client.WithTimeout(300*time.Millisecond),
+			_, err := c.Call(t.Context(), f.name, ints(1, 2, 3),
 				client.WithBill(func(b *udfgate.Bill) { bill = b }))
 			e, ok := errors.AsType[*client.Error](err)
 			if !ok {
@@ -298,7 +303,7 @@ func TestStream(t *testing.T) {
 	if !ok || e.Row != 1 || e.Batch != good || e.Exception != "ValueError" {
 		t.Errorf("error = %+v", err)
 	}
-	if b := s.Bill(); b == nil || b.RowsFailed != 1 || b.Batches != good+1 {
+	if b := s.Bill(); b == nil || b.Batches != good+1 {
 		t.Errorf("bill = %+v", b)
 	}
 }
@@ -318,7 +323,7 @@ func TestCancel(t *testing.T) {
 
 // Draining lets a call in flight finish and takes no new one.
 func TestDrain(t *testing.T) {
-	g := open(t, bodies)
+	g := open(t, bodies, timeoutDefault)
 	defer g.close()
 	c, err := client.Connect(t.Context(), g.server.Addrs()[0])
 	if err != nil {
@@ -401,4 +406,46 @@ func childProcesses(t *testing.T) []string {
 		}
 	}
 	return found
+}
+
+// The HTTP side shows what pool and server have measured.
+func TestHTTP(t *testing.T) {
+	g := open(t, bodies, timeoutDefault)
+	c := dialed(t, g)
+	if _, err := c.Call(t.Context(), "double", ints(1, 2, 3)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/healthz": "",
+		"/readyz":  "",
+		"/metrics": "udfgate_worker_starts_total{pool=\"default\"} 1\n",
+	} {
+		status, body := get(t, "http://"+g.server.HTTPAddr()+path)
+		if status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d\n%s\nwanted %s", path, status, body, want)
+		}
+	}
+	_, metrics := get(t, "http://"+g.server.HTTPAddr()+"/metrics")
+	for _, want := range []string{
+		`udfgate_build_info{commit=`, `udfgate_workers{pool="default",state="idle"} 1`, `udfgate_rows_total{function="double",outcome="ok",path="python"} 3`,
+		`udfgate_calls_total{dialect="flight",function="double",outcome="ok",path="python"} 1`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
 }

@@ -149,6 +149,9 @@ func (f *flow) answer(in, out arrow.RecordBatch) error {
 	return f.each(in, out.Column(0))
 }
 
+// errInterrupted is the end of a client command by a signal.
+var errInterrupted = &failure{code: exitFailed, err: errors.New("interrupted")}
+
 // callFailed gives a gateway's error its exit status. starts has the first row
 // of each batch, so that the row is printed as counted in the whole input.
 func callFailed(err error, starts []int64) error {
@@ -156,7 +159,7 @@ func callFailed(err error, starts []int64) error {
 		return &failure{code: exitNoGate, err: err}
 	}
 	if errors.Is(err, context.Canceled) {
-		return &failure{code: exitFailed, err: errors.New("interrupted")}
+		return errInterrupted
 	}
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {

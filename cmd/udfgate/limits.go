@@ -16,7 +16,9 @@ import (
 // to one of them where there are only two or fewer: with a worker on the other
 // core, every hand-over of a small call between two of Go's own threads costs
 // 40–50 µs, which is more than the second core gives back. Who sets the
-// GOMAXPROCS variable has decided otherwise.
+// GOMAXPROCS variable has decided otherwise. An embedded gateway does without:
+// its caller's own work, such as reading a file, would keep it off the one
+// core, and the wait would stand in the bill as crossing.
 func takeCores() int {
 	cores := runtime.GOMAXPROCS(0) // knows affinity and cgroup quota
 	if cores <= 2 && os.Getenv("GOMAXPROCS") == "" {

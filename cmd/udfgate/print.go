@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,14 @@ const tableRowsMax = 40
 type printer interface {
 	each(in arrow.RecordBatch, out arrow.Array) error
 	end() error
+}
+
+// printJSON writes v on one line. A signature keeps its arrow: the output is no
+// part of a page, so nothing is escaped for one.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
 // named says in errors which input the rows came from.

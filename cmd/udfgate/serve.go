@@ -97,7 +97,6 @@ func (s *serveCmd) Run(con *console) error {
 	case <-ctx.Done():
 	}
 	restore() // from here on a second signal kills
-	log.Info("draining", slog.Duration("timeout", s.DrainTimeout))
 	if err := g.drain(context.Background()); err != nil {
 		log.Warn("calls were cut off", slog.Any("error", err))
 	}

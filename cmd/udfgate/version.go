@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -49,7 +48,7 @@ func readBuild() buildInfo {
 func (v *versionCmd) Run(con *console) error {
 	b := readBuild()
 	if v.JSON {
-		return json.NewEncoder(con.out).Encode(b)
+		return printJSON(con.out, b)
 	}
 	_, err := fmt.Fprintf(con.out, "udfgate %s, commit %s, %s, %s\n", b.Version, b.Commit, b.Go, b.Platform)
 	return err

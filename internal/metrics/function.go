@@ -36,7 +36,7 @@ type combination struct {
 // the function is called in answers: its short name where that is unique.
 func (m *Metrics) Function(f *udfgate.Function, name string) *Function {
 	if s, ok := m.functions.Load(f); ok {
-		return s.(*Function)
+		return s.(*Function) //nolint:errcheck // the map holds nothing else
 	}
 	label := m.names.label(name)
 	s := &Function{metrics: m, name: label}
@@ -54,7 +54,7 @@ func (m *Metrics) Function(f *udfgate.Function, name string) *Function {
 		m.functionInfo.WithLabelValues(label, f.Version, pathPython).Set(1)
 	}
 	kept, _ := m.functions.LoadOrStore(f, s)
-	return kept.(*Function)
+	return kept.(*Function) //nolint:errcheck // the map holds nothing else
 }
 
 // ChunkRows notes the size of a batch handed to a backend.

@@ -109,7 +109,7 @@ func New(reg *prometheus.Registry) *Metrics {
 	m.rows = counter("udfgate_rows_total", "Rows answered.", "function", "path", "outcome")
 	m.bytes = counter("udfgate_bytes_total", "Bytes of batches received and answers sent.", "function", "direction")
 	m.crossings = counter("udfgate_crossings_total", "Trips of a chunk to a worker and back.", "function")
-	m.rejected = counter("udfgate_rejected_total", "Calls ended by the gateway without the body being at fault.", "reason")
+	m.rejected = counter("udfgate_rejected_total", "Calls refused: for what the caller sent, or for a limit.", "reason")
 	m.workerStarts = counter("udfgate_worker_starts_total", "Workers that became ready.", "pool")
 	m.workerExits = counter("udfgate_worker_exits_total", "Workers that ended.", "pool", "reason")
 	m.callSeconds = histogram("udfgate_call_seconds", "Wall time of a call.", timeBuckets, "function", "dialect")
@@ -135,7 +135,7 @@ func (m *Metrics) Build(version, commit, goVersion string) {
 	info.WithLabelValues(version, commit, goVersion).Set(1)
 }
 
-// Rejected counts a call that the gateway ended for a reason.
+// Rejected counts a call that was refused for a reason.
 func (m *Metrics) Rejected(reason udfgate.Reason) {
 	m.rejected.WithLabelValues(reasonLabel(reason)).Inc()
 }
@@ -175,7 +175,7 @@ type poolSeries struct {
 
 func (m *Metrics) pool(name string) *poolSeries {
 	if p, ok := m.pools.Load(name); ok {
-		return p.(*poolSeries)
+		return p.(*poolSeries) //nolint:errcheck // the map holds nothing else
 	}
 	label := m.poolNames.label(name)
 	p := &poolSeries{
@@ -188,7 +188,7 @@ func (m *Metrics) pool(name string) *poolSeries {
 		return p // not kept: names beyond the bound must not grow the map either
 	}
 	kept, _ := m.pools.LoadOrStore(name, p)
-	return kept.(*poolSeries)
+	return kept.(*poolSeries) //nolint:errcheck // the map holds nothing else
 }
 
 // Function is the series of one function.

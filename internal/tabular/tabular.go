@@ -53,6 +53,7 @@ type table struct {
 	build  *array.RecordBuilder
 	rows   int
 	bytes  int
+	most   int // BatchBytesMax, less in tests
 }
 
 func newTable(fields []arrow.Field) (*table, error) {
@@ -66,10 +67,10 @@ func newTable(fields []arrow.Field) (*table, error) {
 		nullable[i] = arrow.Field{Name: f.Name, Type: f.Type, Nullable: true}
 	}
 	schema := arrow.NewSchema(nullable, nil)
-	return &table{schema: schema, build: array.NewRecordBuilder(memory.DefaultAllocator, schema)}, nil
+	return &table{schema: schema, most: BatchBytesMax, build: array.NewRecordBuilder(memory.DefaultAllocator, schema)}, nil
 }
 
-func (t *table) full(rowsMax int) bool { return t.rows >= rowsMax || t.bytes >= BatchBytesMax }
+func (t *table) full(rowsMax int) bool { return t.rows >= rowsMax || t.bytes >= t.most }
 
 // take ends the batch. RecordBuilder derives the row count from its columns,
 // of which a function without arguments has none.

@@ -3,10 +3,32 @@
 Kept short: a script, unlike a module, is compiled anew at every start.
 """
 
+import os
 import sys
 
+
+def compile_apart(lib: str) -> None:
+    """Have a child compile the worker's modules, if nobody has: what compiling takes (1.2 MiB) would stay with a process that
+    lives for days. Without room for the compiled files, or a second process, the worker compiles for itself.
+    """
+    if os.path.isdir(lib + "/udfgate_worker/__pycache__"):
+        return
+    try:
+        child = os.fork()
+    except OSError:
+        return
+    if child == 0:
+        try:
+            from udfgate_worker import load, serve  # noqa: F401
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
 if __name__ == "__main__":
-    sys.path.insert(0, (__file__.rpartition("/")[0] or ".") + "/lib")
+    lib = (__file__.rpartition("/")[0] or ".") + "/lib"
+    sys.path.insert(0, lib)
+    compile_apart(lib)
     from udfgate_worker.serve import main
 
     main()

@@ -3,7 +3,7 @@
 import random
 import unittest
 
-from tests.gateway import BYE, Gateway, Gone
+from gateway import BYE, Gateway, Gone
 
 BLOCK_ROWS = (0, 1, 7, 8, 4095, 4096, 4097, 65537)
 

@@ -121,6 +121,7 @@ class Gateway:
         self.pending = b""
         self.arenas = {}
         self.status = None
+        self.folder = None
         self.next_call = 1
         kind, _, _, payload = self.read()
         assert kind == HELLO, kind
@@ -182,12 +183,19 @@ class Gateway:
         self.loaded = json.loads(payload)
         return self.loaded
 
-    def load_source(self, source, name="served", folder=None):
-        folder = folder or tempfile.mkdtemp(prefix="udfgate-test-")
-        file = os.path.join(folder, name + ".py")
+    def write(self, source, name="served"):
+        """A file in a folder that goes with this worker."""
+        if self.folder is None:
+            self.folder = tempfile.TemporaryDirectory(prefix="udfgate-test-")
+        file = os.path.join(self.folder.name, name + ".py")
+        os.makedirs(os.path.dirname(file), exist_ok=True)
         with open(file, "w", encoding="utf-8") as f:
             f.write(textwrap.dedent(source))
-        return self.load([{"name": name, "file": file}], [folder])
+        return file
+
+    def load_source(self, source, name="served"):
+        file = self.write(source, name)
+        return self.load([{"name": name, "file": file}], [self.folder.name])
 
     def function(self, name):
         for function in self.loaded["functions"]:
@@ -255,8 +263,15 @@ class Gateway:
             ends.append(len(data))
         return [validity, place(struct.pack(f"<{len(ends)}i", *ends)), place(data)]
 
-    def result(self, name, out=None):
-        call, payload = self.expect(RESULT)
+    def result(self, name):
+        """Read a RESULT, giving the worker every room that it needs."""
+        while True:
+            kind, _, call, payload = self.read()
+            if kind != NEED:
+                break
+            (size,) = struct.unpack("<Q", payload)
+            self.output = self.add_arena(OUTPUT, -(-size // 4096) * 4096)
+        assert kind == RESULT, f"wanted a RESULT, got a frame of type {kind}"
         return self.parse(call, payload, self.function(name)["result"]["type"])
 
     def parse(self, call, payload, kind):
@@ -336,6 +351,8 @@ class Gateway:
         for arena in self.arenas.values():
             arena.close()
         self.arenas.clear()
+        if self.folder:
+            self.folder.cleanup()
 
 
 def _ended(pid, seconds):

@@ -2,7 +2,7 @@
 
 import unittest
 
-from tests.case import WorkerCase
+from case import WorkerCase
 
 SOURCE = '''
 import array
@@ -87,7 +87,7 @@ def body(key):
     return eval(key)
 
 for kind in ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float32", "float64", "utf8", "binary"):
-    globals()[kind] = udf(name=kind, input_types=["utf8"], result_type=kind + " NOT NULL")(body)
+    globals()["to_" + kind] = udf(name="to_" + kind, input_types=["utf8"], result_type=kind + " NOT NULL")(body)
     globals()["nullable_" + kind] = udf(name="nullable_" + kind, input_types=["utf8"], result_type=kind)(body)
 '''
 
@@ -173,7 +173,7 @@ class Results(WorkerCase):
     def test_taken(self):
         for kind, source, wanted in TAKEN:
             for rows in (1, 3):
-                got = self.gate.call(kind, [source] * rows).values
+                got = self.gate.call("to_" + kind, [source] * rows).values
                 self.assertEqual(repr(got), repr([wanted] * rows), (kind, source))
             got = self.gate.call("nullable_" + kind, [source, "None", source]).values
             self.assertEqual(repr(got), repr([wanted, None, wanted]), (kind, source))
@@ -182,7 +182,7 @@ class Results(WorkerCase):
         for kind, source, name, text in REFUSED:
             good = GOOD.get(kind, "7")
             for rows, at in ((1, 0), (2, 1), (20, 17)):
-                error = self.gate.call(kind, [good] * at + [source] + [good] * (rows - at - 1), block=8).error
+                error = self.gate.call("to_" + kind, [good] * at + [source] + [good] * (rows - at - 1), block=8).error
                 self.assertEqual((error.row, error.kind, error.name), (at, 2, name), (kind, source, error))
                 self.assertTrue(error.text.startswith("result: "), error)
                 if text is not None:
@@ -201,23 +201,27 @@ class Results(WorkerCase):
     def test_the_smallest_row_wins(self):
         for kind, bad in (("int64", "None"), ("float64", "1j"), ("bool", "2"), ("binary", "3"), ("utf8", "4")):
             good = GOOD.get(kind, "7")
-            for rows in ([good, bad, good, "1/0"], [bad] + [good] * 30 + ["1/0"], [good] * 9 + [bad] + [good] * 7 + ["1/0"]):
-                error = self.gate.call(kind, rows, block=8).error
+            for rows in (
+                [good, bad, good, "1/0"],
+                [bad] + [good] * 30 + ["1/0"],
+                [good] * 9 + [bad] + [good] * 7 + ["1/0"],
+            ):
+                error = self.gate.call("to_" + kind, rows, block=8).error
                 self.assertEqual((error.row, error.kind), (rows.index(bad), 2), (kind, error))
-            error = self.gate.call(kind, [good, "1/0", bad], block=8).error
+            error = self.gate.call("to_" + kind, [good, "1/0", bad], block=8).error
             self.assertEqual((error.row, error.kind, error.name), (1, 1, "ZeroDivisionError"))
 
     def test_misfits_count_rows_in_the_batch(self):
         values = ["7"] * 30 + ["'x'"]
-        error = self.gate.call("int64", values, lo=16, block=8).error
+        error = self.gate.call("to_int64", values, lo=16, block=8).error
         self.assertEqual(error.row, 30)
-        self.assertEqual(self.gate.call("int64", values, lo=16, hi=30, block=8).values, [7] * 14)
+        self.assertEqual(self.gate.call("to_int64", values, lo=16, hi=30, block=8).values, [7] * 14)
 
     def test_long_reprs_are_cut(self):
-        error = self.gate.call("int64", ["'x' * 10**6"]).error
+        error = self.gate.call("to_int64", ["'x' * 10**6"]).error
         self.assertLess(len(error.text), 150)
         self.assertTrue(error.text.endswith("..."), error.text)
-        error = self.gate.call("int64", ["2", "10**6000"]).error
+        error = self.gate.call("to_int64", ["2", "10**6000"]).error
         self.assertEqual((error.row, error.name), (1, "OverflowError"))
 
 

@@ -4,19 +4,22 @@ import math
 import struct
 import unittest
 
-from tests.case import BLOCK_ROWS, WorkerCase
-from tests.gateway import ARROW, CODES, MARSHAL
+from case import BLOCK_ROWS, WorkerCase
+from gateway import ARROW, CODES, MARSHAL
 
 TYPES = ("bool", *CODES, "utf8", "binary")
-SOURCE = "from udfgate import udf\n" + "".join(
-    f"""
+SOURCE = (
+    "from udfgate import udf\n"
+    + "".join(
+        f"""
 same_{kind} = udf(name="same_{kind}", input_types=["{kind}"], result_type="{kind}")(lambda x: x)
 copy_{kind} = udf(name="copy_{kind}", input_types=["{kind}"], result_type="{kind}")(
     lambda x: x if x is None else type(x)(x) if not isinstance(x, (str, bytes)) else x[:1] + x[1:])
 strict_{kind} = udf(name="strict_{kind}", input_types=["{kind}"], result_type="{kind} not null")(lambda x: x)
 """
-    for kind in TYPES
-) + """
+        for kind in TYPES
+    )
+    + """
 @udf
 def three(a: int, b: str, c: float) -> str:
     return f"{a} {b} {c}"
@@ -30,6 +33,7 @@ def none() -> int:
 def many(*numbers):
     return sum(numbers)
 """
+)
 
 
 def some(rnd, kind, rows, nulls):
@@ -140,7 +144,9 @@ class Values(WorkerCase):
         self.assertEqual(self.gate.call("many", *columns).values, [66, 660])
 
     def test_shared_and_interned_texts(self):
-        self.assertEqual(self.gate.call("same_utf8", ["yes", "yes", "", "a", "a"] * 50).values, ["yes", "yes", "", "a", "a"] * 50)
+        self.assertEqual(
+            self.gate.call("same_utf8", ["yes", "yes", "", "a", "a"] * 50).values, ["yes", "yes", "", "a", "a"] * 50
+        )
 
     def test_segments_of_two_batches(self):
         function = self.gate.function("same_utf8")

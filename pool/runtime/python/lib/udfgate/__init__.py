@@ -1,14 +1,14 @@
 """What served files import: `from udfgate import udf`. The gateway supplies this package to its workers.
 
-    @udf
-    def gcd(a: int, b: int) -> int: ...
+@udf
+def gcd(a: int, b: int) -> int: ...
 
-    @udf(input_types=["VARCHAR"], result_type="VARCHAR", timeout="2s")
-    def clean(s): ...
+@udf(input_types=["VARCHAR"], result_type="VARCHAR", timeout="2s")
+def clean(s): ...
 
-    @udf
-    class Scorer:  # one instance per worker process
-        def __call__(self, x: float) -> float: ...
+@udf
+class Scorer:  # one instance per worker process
+    def __call__(self, x: float) -> float: ...
 """
 
 from udfgate.declare import udaf, udf, udtf

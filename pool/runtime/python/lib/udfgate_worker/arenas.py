@@ -2,11 +2,14 @@
 
 import mmap
 import os
+import sys
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.frames import ROLE_INPUT, ROLE_OUTPUT, ProtocolError
 
 CODES = "bBhHiIqQfd"
+# Before 3.13 a map keeps a descriptor of its own, for resizing, and closes that number when it goes.
+_NO_DESCRIPTOR: dict = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 
 class Arenas:
@@ -30,7 +33,7 @@ class Arenas:
             if os.fstat(descriptor).st_size < size:
                 raise ProtocolError(f"arena {arena} of {size} bytes has {os.fstat(descriptor).st_size}")
             rights = mmap.PROT_READ | (mmap.PROT_WRITE if role == ROLE_OUTPUT else 0)
-            memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=rights)
+            memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=rights, **_NO_DESCRIPTOR)
         finally:
             os.close(descriptor)
         self._maps[arena] = memory

@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.arenas import Arenas
-from udfgate_worker.errors import Failure, misfit, no_row, raised
+from udfgate_worker.errors import misfit, no_row, raised
 from udfgate_worker.frames import (
     BLOCK_ROWS_MAX,
     CALL_BYTES,
@@ -15,9 +15,6 @@ from udfgate_worker.frames import (
     FAILED,
     FORM_MARSHAL,
     MEASURE_CPU,
-    ONE_RESULT,
-    ONE_RESULT_HEAD,
-    ONE_SEGMENT_DONE,
     SEGMENT_BYTES,
     TOO_LARGE,
     WIDTH_TWO,
@@ -32,18 +29,20 @@ from udfgate_worker.strict import Misfit, exact_values
 
 CPU_ROWS_MIN = 257  # below, two reads of the thread's clock (0.45 µs each) would be felt
 PEAK_NS_MIN = 2_000_000  # calls shorter than this do not pay 25 µs to ask the kernel for the peak
-ONE_ROW_BYTES_MIN = 64  # room in which a single row of fixed width fits whatever it is
 ANSWERS_KEPT = 2  # with one chunk queued ahead, RECODE may mean the answer before the last
 
 
 class Answer:
     """A marshal answer that RECODE may ask for again."""
 
-    __slots__ = ("call", "function", "step", "arena", "base", "limit", "outcomes")
+    __slots__ = ("call", "function", "step", "place", "row", "outcomes")
 
-    def __init__(self, call: int, function: Function, step: int, region: Region, outcomes: list) -> None:
-        self.call, self.function, self.step, self.outcomes = call, function, step, outcomes
-        self.arena, self.base, self.limit = region.arena, region.base, region.limit
+    def __init__(
+        self, call: int, function: Function, step: int, place: tuple, row: int, outcomes: "list | None" = None
+    ) -> None:
+        """place: out_arena, out_base, out_limit. Without outcomes it is a single row, whose number is `row`."""
+        self.call, self.function, self.step, self.place = call, function, step, place
+        self.row, self.outcomes = row, outcomes
 
 
 class Calls:
@@ -54,7 +53,8 @@ class Calls:
         self.region = Region(link, arenas)
         self.functions: list[Function] = []
         self.generation = 0
-        self.calls = self.rows = self.peak = 0
+        self.calls = self.rows = self.singles = 0  # singles: calls of one row that single.py answered
+        self.peak = 0
         self.kept: list[Answer] = []
 
     def run(self, call: int, at: int, length: int) -> None:
@@ -71,8 +71,6 @@ class Calls:
         if length == function.length and nseg == 1 and not chosen:
             fields = function.columns.unpack_from(buffer, at + 96)
             if fields[::WIDTH_TWO] == function.forms:
-                if hi - lo == 1 and not flags and limit >= ONE_ROW_BYTES_MIN:
-                    return self._one(function, fields, lo, received)
                 return self._many(function, [Segment(fields, function.blocks, lo, hi)], step, flags, received)
         segments = read_segments(function, buffer, at + CALL_BYTES, at + length, nseg)
         if isinstance(segments, str):
@@ -84,48 +82,40 @@ class Calls:
         region = self.region
         region.call, region.base, region.limit, region.used, region.waited = call, base, limit, 0, 0
         if arena != region.arena or arena not in self.arenas.raw:
-            region.view = self.arenas.output(arena, {answer.arena for answer in self.kept})
+            region.view = self.arenas.output(arena, {answer.place[0] for answer in self.kept})
             region.arena = arena
+        if base & 7 or base + limit > len(region.view):
+            raise ProtocolError(f"{limit} bytes at {base} of an output arena of {len(region.view)}")
 
-    def _one(self, function: Function, fields: tuple, row: int, received: int) -> None:
-        """The usual CALL of one row: values are read and written in place."""
-        args = [one(fields, i, row) for one, i in function.ones]
-        region, encoder = self.region, function.encoder
-        decoded = monotonic_ns()
-        try:
-            value = function.body(*args)
-        except BaseException as e:
-            ran = monotonic_ns()
-            outcome = Outcome(FAILED, row, 0, None, raised(row, e))
-            return self._reply([outcome], Times(decoded - received, ran - decoded), received)
-        ran = monotonic_ns()
-        column = encoder.one(value, region)
-        if column is None:
-            args = None
-            outcome = self._one_slowly(encoder, value, row)
-            encoded = max(0, monotonic_ns() - ran - region.waited)
-            return self._reply([outcome], Times(decoded - received, ran - decoded, encoded), received)
-        at1, size1, at2, size2, used = column
-        self.calls += 1
+    def single_raised(self, place: tuple, row: int, error: BaseException, stamps: tuple) -> None:
+        """The body raised in a call of one row. place: call, out_base, out_limit; stamps: received, decoded, ran."""
+        received, decoded, ran = stamps
+        failure = raised(row, error)
+        self._place(place[0], self.region.arena, *place[1:])
+        self._reply([Outcome(FAILED, row, 0, None, failure)], Times(decoded - received, ran - decoded), received)
+
+    def single_slowly(self, function: Function, place: tuple, row: int, value: object, stamps: tuple) -> None:
+        """Encode a single row that its encoder's shortest way would not take. Arguments as in single_raised."""
+        received, decoded, ran = stamps
+        self._place(place[0], self.region.arena, *place[1:])
+        outcome = self._encode_row(function, value, row)
+        encoded = max(0, monotonic_ns() - ran - self.region.waited)
         self.rows += 1
-        if size1:
-            self._keep(function, 8, [Outcome(DONE, row, 1, (FORM_MARSHAL, 1, 0, at1, size1, at2, size2))])
-        sent = monotonic_ns()
-        # fmt: off
-        self.link.send(ONE_RESULT.pack(
-            ONE_RESULT_HEAD, region.call, received, sent, decoded - received, ran - decoded, sent - ran, 0, self.peak,
-            region.arena, region.base, used, 1, ONE_SEGMENT_DONE, 1, encoder.word, 0, at1, size1, at2, size2,
-        ))
-        # fmt: on
+        self._reply([outcome], Times(decoded - received, ran - decoded, encoded), received)
 
-    def _one_slowly(self, encoder: object, value: object, row: int) -> Outcome:
-        """Encode one row that Encoder.one would not take."""
+    def _encode_row(self, function: Function, value: object, row: int) -> Outcome:
+        encoder = function.encoder
         try:
             encoder.begin(self.region, 1, 8)
+            encoder.check([value])
             encoder.put([value])
-            return Outcome(DONE, row, 1, encoder.end())
+            outcome = Outcome(DONE, row, 1, encoder.end())
+            self._keep(function, 8, [outcome])
+            return outcome
         except Misfit as e:
             return Outcome(FAILED, row, 0, None, misfit(row, e))
+        except MemoryError as e:
+            return Outcome(FAILED, row, 0, None, raised(row, e))
         except TooLarge:
             return Outcome(TOO_LARGE, row)
 
@@ -141,8 +131,7 @@ class Calls:
         times = Times()
         outcomes = [run_segment(function, segment, step, self.region, times, measure) for segment in segments]
         self.rows += rows
-        if any([outcome.column is not None and outcome.column[0] == FORM_MARSHAL for outcome in outcomes]):
-            self._keep(function, step, outcomes)
+        self._keep(function, step, outcomes)
         self._reply(outcomes, times, received)
 
     def _refuse(self, why: str, nseg: int, received: int) -> None:
@@ -162,7 +151,18 @@ class Calls:
         self.link.send(result_frame(region.call, (received, sent), times, self.peak, where, outcomes))
 
     def _keep(self, function: Function, step: int, outcomes: list) -> None:
-        self.kept = [*self.kept[1 - ANSWERS_KEPT :], Answer(self.region.call, function, step, self.region, outcomes)]
+        if function.marshal:
+            region = self.region
+            place = region.arena, region.base, region.limit
+            self.kept = [*self.kept[1 - ANSWERS_KEPT :], Answer(region.call, function, step, place, 0, outcomes)]
+
+    def stats(self) -> dict:
+        """What STATS answers."""
+        return {
+            "peak_bytes": peak_bytes(),
+            "calls": self.calls + self.singles,
+            "rows": self.rows + self.singles,
+        }
 
     def recode(self, call: int) -> None:
         """Encode the answer of a call once more, value by value, and answer again."""
@@ -171,20 +171,23 @@ class Calls:
         if not found:
             raise ProtocolError(f"RECODE of call {call}, whose answer is gone")
         answer = found[-1]
-        self._place(call, answer.arena, answer.base, answer.limit)
-        read = [self._read_back(answer, outcome) for outcome in answer.outcomes]
+        self._place(call, *answer.place)
+        if answer.outcomes is None:
+            answer.outcomes = [Outcome(DONE, answer.row, 1, (FORM_MARSHAL, 1, 0, 0, 16, 16, 0))]
+        read = [self._read_back(outcome) for outcome in answer.outcomes]
         outcomes = [self._recode_segment(answer, *pair) for pair in zip(answer.outcomes, read)]
+        answer.outcomes, answer.place = outcomes, (self.region.arena, self.region.base, self.region.limit)
         self._reply(outcomes, Times(0, 0, max(0, monotonic_ns() - received - self.region.waited)), received)
 
-    def _read_back(self, answer: Answer, outcome: Outcome) -> list:
+    def _read_back(self, outcome: Outcome) -> list:
         """The blocks of a segment as lists of values."""
         if outcome.column is None:
             return []
         _, blocks, _, index, _, data, _ = outcome.column
-        words = self.arenas.views["Q"][answer.arena]
-        first = answer.base + index >> 3
-        ends = words[first : first + blocks + 1].tolist()
-        memory, data = self.region.view, answer.base + data
+        region = self.region
+        first = region.base + index >> 3
+        ends = self.arenas.views["Q"][region.arena][first : first + blocks + 1].tolist()
+        memory, data = region.view, region.base + data
         return [loads(memory[data + start : data + end]) for start, end in zip(ends, ends[1:])]
 
     def _recode_segment(self, answer: Answer, outcome: Outcome, blocks: list) -> Outcome:

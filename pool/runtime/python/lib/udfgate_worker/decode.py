@@ -87,12 +87,9 @@ def _fixed(code: str, shift: int, views: dict) -> tuple:
     mine, raw = views[code], views["B"]
 
     def one(f: tuple, i: int, row: int):
-        at = f[i + 5]
-        if at & 7:
-            raise _odd(at)
         if f[i + 2] and _is_null(raw, f, i, row):
             return None
-        return mine[f[i + 1]][(at >> shift) + row]
+        return mine[f[i + 1]][(f[i + 5] >> shift) + row]
 
     def block(f: tuple, i: int, lo: int, hi: int, _k: int) -> list:
         at = f[i + 5]

@@ -6,9 +6,8 @@ An encoder belongs to one function and is used for one segment at a time:
     put(values)                the next block, a list of Python values
     end()                      → the column as it stands in RESULT: form, blocks, nulls, then offset and length twice
     check(values)              raise Misfit if one of the values, or one of a block already put, does not fit
-    one(value, out)            → (offset, length, offset, length, used) of a single row at the region's start, or None
-                               where only begin, put and end can tell
-    word                       first eight bytes of the column that one() describes
+    single()                   → one(value, arena, base, limit), which writes a single row at base of an output arena
+                               and returns the end of its RESULT (frames.one_tail), or None: use begin, put, end
 
 put raises Misfit with the row counted from the start of its block, and what Region raises.
 """
@@ -19,14 +18,13 @@ from struct import Struct
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.decode import FIXED, VARIABLE
-from udfgate_worker.frames import FORM_FLAT, FORM_MARSHAL, column_word
+from udfgate_worker.frames import FORM_FLAT, FORM_MARSHAL, one_tail
 from udfgate_worker.region import Region
 from udfgate_worker.strict import Misfit, exact_values
 
 PACKERS_MAX = 64  # structs kept per type; blocks come in few lengths
 _MARSHAL_VALUES = 5  # where the values begin: after "[" and the count
 _NONE = type(None)
-_BYTES = {bytes, _NONE}
 _VALID = bytes(c != 0x4E for c in range(256))  # marshal tag → valid byte
 _TRUE = bytes(c == 0x54 for c in range(256))  # marshal tag → bool byte
 
@@ -55,14 +53,16 @@ class _Flat:
     """Fixed width: values one after the other, then, if one is null, a byte per row that says which are valid."""
 
     width = 0
-    word = column_word(FORM_FLAT, 0)
 
     def __init__(self, type_name: str, nullable: bool, views: dict) -> None:
         self.type_name, self.nullable = type_name, nullable
         code, shift = FIXED.get(type_name, ("B", 0))
-        self.width = 1 << shift
-        self.views = views[code]
+        self.width, self.shift = 1 << shift, shift
+        self.views, self.raw = views[code], views["B"]
         self.packers = Packers(code)
+
+    def _one_tail(self) -> bytes:
+        return one_tail(FORM_FLAT, 0, self.width, (0, 0), (0, self.width))
 
     def begin(self, out: Region, rows: int, _step: int) -> None:
         self.out, self.rows, self.valid, self.nulls = out, 0, None, 0
@@ -111,12 +111,17 @@ class _Flat:
 class _Ints(_Flat):
     """struct checks the range, takes ints, bools (True is exactly 1) and what has __index__, and refuses the rest."""
 
-    def one(self, value: object, out: Region) -> "tuple | None":
-        try:
-            self.views[out.arena][out.base // self.width] = value
-        except BaseException:  # __index__ is the body's code
-            return None
-        return 0, 0, 0, self.width, self.width
+    def single(self) -> object:
+        views, shift, tail = self.views, self.shift, self._one_tail()
+
+        def one(value: object, arena: int, base: int, _limit: int) -> "bytes | None":
+            try:
+                views[arena][base >> shift] = value
+            except BaseException:  # __index__ is the body's code
+                return None
+            return tail
+
+        return one
 
     def put(self, values: list) -> None:
         try:
@@ -138,14 +143,19 @@ class _Ints(_Flat):
 class _Floats(_Flat):
     """struct would round ints, take bools and ask any object for __float__, so the types are looked at first."""
 
-    def one(self, value: object, out: Region) -> "tuple | None":
-        if type(value) is not float:
-            return None
-        try:
-            self.packers[1](out.view, out.base, value)
-        except OverflowError:
-            return None
-        return 0, 0, 0, self.width, self.width
+    def single(self) -> object:
+        raw, pack, tail = self.raw, self.packers[1], self._one_tail()
+
+        def one(value: object, arena: int, base: int, _limit: int) -> "bytes | None":
+            if type(value) is not float:
+                return None
+            try:
+                pack(raw[arena], base, value)
+            except OverflowError:
+                return None
+            return tail
+
+        return one
 
     def put(self, values: list) -> None:
         types = set(map(type, values))
@@ -165,11 +175,16 @@ class _Floats(_Flat):
 class _Bools(_Flat):
     """marshal writes True, False and None as one byte each, and everything else that it takes as more or another."""
 
-    def one(self, value: object, out: Region) -> "tuple | None":
-        if value is not True and value is not False:
-            return None
-        out.view[out.base] = value
-        return 0, 0, 0, 1, 1
+    def single(self) -> object:
+        raw, tail = self.raw, self._one_tail()
+
+        def one(value: object, arena: int, base: int, _limit: int) -> "bytes | None":
+            if value is not True and value is not False:
+                return None
+            raw[arena][base] = value
+            return tail
+
+        return one
 
     def put(self, values: list) -> None:
         try:
@@ -191,28 +206,32 @@ class _Bools(_Flat):
 class _Blocks:
     """utf8 and binary: an index, then one marshal list per block. The gateway checks the tags in its own copy."""
 
-    word = column_word(FORM_MARSHAL, 1)
-
     def __init__(self, type_name: str, nullable: bool, views: dict) -> None:
         self.type_name, self.nullable = type_name, nullable
-        self.raw, self.words = views["B"], views["Q"]
-        self.binary = type_name == "binary"
+        self.raw, self.words = views["B"], views["Q"]  # of all arenas
+        # Any buffer becomes bytes in marshal, numpy's scalars too, so for binary the types are looked at first.
+        self.types = None if type_name == "utf8" else {bytes, _NONE} if nullable else {bytes}
 
-    def one(self, value: object, out: Region) -> "tuple | None":
-        if self.binary and type(value) is not bytes and value is not None:
-            return None
-        try:
-            block = dumps([value], 4)
-        except ValueError:
-            return None
-        size = len(block)
-        if size + 16 > out.limit:
-            return None
-        view, at = out.view, out.base
-        words, word = self.words[out.arena], at >> 3
-        words[word], words[word + 1] = 0, size
-        view[at + 16 : at + 16 + size] = block
-        return 0, 16, 16, size, 16 + size
+    def single(self) -> object:
+        raw, words, types, nullable = self.raw, self.words, self.types, self.nullable
+
+        def one(value: object, arena: int, base: int, limit: int) -> "bytes | None":
+            if (value is None and not nullable) or (types and type(value) not in types):
+                return None
+            try:
+                block = dumps([value], 4)
+            except ValueError:
+                return None
+            size = len(block)
+            if 16 + size > limit:
+                return None
+            index, at = words[arena], base >> 3
+            index[at], index[at + 1] = 0, size
+            base += 16
+            raw[arena][base : base + size] = block
+            return one_tail(FORM_MARSHAL, 1, 16 + size, (0, 16), (16, size))
+
+        return one
 
     def begin(self, out: Region, rows: int, step: int) -> None:
         self.out, self.rows, self.step = out, rows, step
@@ -221,8 +240,7 @@ class _Blocks:
         self.ends = [0]
 
     def put(self, values: list) -> None:
-        # Buffers of any kind become bytes in marshal, numpy's scalars too: only real bytes may go there.
-        if self.binary and not set(map(type, values)) <= _BYTES:
+        if self.types and not set(map(type, values)) <= self.types:
             block = self._strict(values)
         else:
             try:

@@ -40,6 +40,14 @@ def text_of(error: BaseException) -> str:
         return f"(no text: {type_name(e)})"
 
 
+class LoadError(Exception):
+    """A module cannot be served; says what to change. File and line are those of the function at fault, if any."""
+
+    def __init__(self, message: str, file: str = "", line: int = 0) -> None:
+        super().__init__(message)
+        self.file, self.line = file, line
+
+
 class Failure:
     """One entry of the errors of a RESULT. The row is counted in the batch."""
 
@@ -72,14 +80,14 @@ def no_row(text: str) -> Failure:
 
 def traceback_of(error: BaseException) -> str:
     """The traceback as Python prints it, without the worker's own frames. Never raises."""
-    found = sys.path[:]
+    found = sys.path
     try:
-        sys.path[:] = _START_PATH  # the standard library's modules, not a served file of the same name
+        sys.path = list(_START_PATH)  # the standard library's modules, not a served file of the same name
         import traceback
     except BaseException:
         return _plain_traceback(error)
     finally:
-        sys.path[:] = found
+        sys.path = found
     try:
         report = traceback.TracebackException(type(error), error, error.__traceback__)
         _strip(report, set())
@@ -122,6 +130,8 @@ def describe(error: BaseException, folders: tuple = ()) -> dict:
     innermost that is not ours.
     """
     file, line, message = "", 0, text_of(error)
+    if isinstance(error, LoadError):
+        return {"class": "LoadError", "message": message, "file": error.file, "line": error.line, "traceback": ""}
     if isinstance(error, SyntaxError) and error.filename:
         file, line, message = error.filename, error.lineno or 0, error.msg or message
     else:
@@ -129,6 +139,5 @@ def describe(error: BaseException, folders: tuple = ()) -> dict:
         inside = [frame for frame in frames if folders and frame[0].startswith(folders)]
         if frames:
             file, line, _ = (inside or frames)[-1]
-    file, line = getattr(error, "udfgate_file", file), getattr(error, "udfgate_line", line)
     trace = tail(traceback_of(error), TRACE_BYTES_MAX).decode()
     return {"class": type_name(error), "message": message, "file": file, "line": line, "traceback": trace}

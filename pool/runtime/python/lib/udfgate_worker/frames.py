@@ -45,17 +45,20 @@ RESULT_SEGMENT = Struct("<BBHIQ")  # status, ncols, reserved, nerr, rows
 RESULT_COLUMN = Struct("<HHIQ")  # form, nbuf, blocks, nulls
 ERROR_HEAD = Struct("<QHHIII")  # row, kind, class, text and trace lengths, reserved
 
-# The whole RESULT of one segment with one column of two buffers: header | recv, send, decode, body, encode, body_cpu,
-# peak, out_arena, out_base, out_used, nseg | status and ncols, rows | form and nbuf and blocks, nulls, two buffers.
-# Every field is a u64 here, small neighbours folded into one: one format code packs faster than twenty.
-ONE_RESULT = Struct("<21Q")
-ONE_RESULT_HEAD = (ONE_RESULT.size - HEADER.size) | RESULT << 32
-ONE_SEGMENT_DONE = DONE | 1 << 8
+# Header, CALL and its first segment in one: length, type, call, function, generation, out_arena, out_base, out_limit,
+# nseg | flags << 16, row_lo, row_hi, sel_len
+ONE_HEAD = Struct("<IH2xQII8xI4xQQI4x8xQQ12xI8x")
+
+# The RESULT of one row. Every field is a u64, small neighbours folded into one: one format code packs faster than
+# twenty. First header, recv, send, decode, body, encode, body_cpu, peak, out_arena and out_base; then what seldom
+# changes: out_used, nseg, status and ncols, rows, form and nbuf and blocks, nulls, two buffers.
+ONE_RESULT, _ONE_TAIL = Struct("<11Q"), Struct("<10Q")
+ONE_RESULT_BYTES = ONE_RESULT.size + _ONE_TAIL.size
 
 
-def column_word(form: int, blocks: int) -> int:
-    """The first eight bytes of a result column with two buffers, as one u64."""
-    return form | 2 << 16 | blocks << 32
+def one_tail(form: int, blocks: int, used: int, first: tuple, second: tuple) -> bytes:
+    """The end of the RESULT of one row; first and second: offset and length of the column's buffers."""
+    return _ONE_TAIL.pack(used, 1, DONE | 1 << 8, 1, form | 2 << 16 | blocks << 32, 0, *first, *second)
 
 
 class ProtocolError(Exception):

@@ -3,7 +3,7 @@
 from struct import Struct
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.decode import readers, usual_form
+from udfgate_worker.decode import VARIABLE, readers, usual_form
 from udfgate_worker.encode import encoder
 from udfgate_worker.frames import CALL_BYTES, SEGMENT_BYTES, TWO_BUFFERS, WIDTH_TWO
 
@@ -12,7 +12,8 @@ class Function:
     """One served function of this worker.
 
     `length`, `columns` and `forms` describe the payload of the usual CALL: one segment, every column in the form that
-    the gateway prefers for this worker. `ones` and `blocks` pair the readers with where their fields begin.
+    the gateway prefers for this worker. `ones` and `blocks` pair the readers with where their fields begin. `one`
+    encodes a single row (see encode.py), `marshal` says that results are in marshal form.
     """
 
     def __init__(self, name: str, body: object, args: list, result: tuple, views: dict) -> None:
@@ -20,6 +21,7 @@ class Function:
         self.name, self.body, self.args = name, body, args
         self.readers = [readers(kind, views) for kind in args]
         self.encoder = encoder(*result, views)
+        self.one, self.marshal = self.encoder.single(), result[0] in VARIABLE
         self.columns = Struct("<" + TWO_BUFFERS * len(args))
         self.length = CALL_BYTES + SEGMENT_BYTES + self.columns.size
         self.forms = tuple([usual_form(kind) for kind in args])

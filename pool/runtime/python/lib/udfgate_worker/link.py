@@ -1,12 +1,12 @@
 """The protocol socket: frames in, frames out, and the descriptors that come with ARENA frames."""
 
+import _socket
 import os
 
-import _socket
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.frames import FRAME_BYTES_MAX, HEADER, LONG_FRAME_BYTES_MAX, LONG_FRAMES, ProtocolError
 
-BUFFER_BYTES = 64 << 10
+BUFFER_BYTES = 16 << 10
 HIGH_DESCRIPTOR = 512  # out of the way of bodies that close "the first few" descriptors; below the usual limit of 1024
 RIGHTS_BYTES = _socket.CMSG_SPACE(4 * 4)
 CLOSE_ON_EXEC = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
@@ -34,20 +34,23 @@ class Link:
         self._whole = [memoryview(buffer)]
         self.start, self.end = 0, end
 
+    def fill(self) -> None:
+        """Wait for bytes while nothing is left. Ends the process at end of file: the gateway is gone."""
+        end, rights, _, _ = self._receive(self._whole, RIGHTS_BYTES, CLOSE_ON_EXEC)
+        if rights:
+            self._keep(rights)
+        if not end:
+            os._exit(0)
+        self.start, self.end = 0, end
+
     def frame(self) -> tuple[int, int, int, int, int]:
         """Wait for a frame: type, flags, call, and where in `buffer` its payload begins and how long it is.
 
-        The payload stays valid until the next call. Ends the process at end of file: the gateway is gone.
+        The payload stays valid until the next call.
         """
-        start, end = self.start, self.end
-        if start == end:
-            end, rights, _, _ = self._receive(self._whole, RIGHTS_BYTES, CLOSE_ON_EXEC)
-            if rights:
-                self._keep(rights)
-            if not end:
-                os._exit(0)
-            self.start, self.end = start, end = 0, end
-        have = end - start
+        if self.start == self.end:
+            self.fill()
+        start, have = self.start, self.end - self.start
         if have >= 16:
             length, kind, flags, call = HEADER.unpack_from(self.buffer, start)
             if have >= 16 + length:

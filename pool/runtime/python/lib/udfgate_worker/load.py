@@ -6,7 +6,9 @@ from _frozen_importlib import module_from_spec
 from _frozen_importlib_external import SourceFileLoader, spec_from_file_location
 
 from udfgate.declare import KINDS, Declaration, declarations
+
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+from udfgate_worker.errors import LoadError
 from udfgate_worker.function import Function
 from udfgate_worker.signature import NO_HINT, Plain, Shape, flavour, hint_type, shape_of
 from udfgate_worker.typenames import Unserved, column_type
@@ -29,17 +31,9 @@ _TAME = {
 }
 
 
-class LoadError(Exception):
-    """A module cannot be served; says what to change. File and line are those of the function at fault, if any."""
-
-    def __init__(self, message: str, file: str = "", line: int = 0) -> None:
-        super().__init__(message)
-        self.udfgate_file, self.udfgate_line = file, line
-
-
 def load(request: dict, views: dict) -> tuple:
-    """Carry out a LOAD: (functions by number, "functions" of LOADED). Raises whatever the modules raise, and LoadError."""
-    sys.path[:0] = [folder for folder in request.get("path") or [] if folder not in sys.path]
+    """Carry out a LOAD: (functions by number, "functions" of LOADED). Raises what the modules raise, and LoadError."""
+    sys.path[:0] = request.get("path") or []
     functions, entries = [], []
     for module in request["modules"]:
         name = module["name"]
@@ -48,7 +42,8 @@ def load(request: dict, views: dict) -> tuple:
         for declaration in _found(loaded, name):
             function, entry = _served(declaration, name, views)
             if entry["name"] in taken:
-                raise LoadError(f"{name}: two functions are called {entry['name']}; give one of them name=…", *_where(declaration))
+                what = f"{name}: two functions are called {entry['name']}; give one of them name=…"
+                raise LoadError(what, *_where(declaration))
             taken.add(entry["name"])
             entry["number"] = len(functions)
             functions.append(function)
@@ -107,7 +102,7 @@ def _own(value: object, module: str) -> bool:
         return False
     shape = shape_of(value)
     needed = [parameter for parameter in shape.parameters if not parameter.optional]
-    hinted = all([parameter.hint is not NO_HINT for parameter in needed])
+    hinted = all(parameter.hint is not NO_HINT for parameter in needed)
     return hinted and not shape.rest and shape.returns not in (NO_HINT, None, "None")
 
 
@@ -147,7 +142,7 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
     except Unserved as e:
         raise LoadError(f"{module}.{name}: {e}", *_where(declaration)) from None
     if isinstance(declaration.body, type):
-        call = declaration.body().__call__
+        call = _instance(declaration, f"{module}.{name}").__call__
     options = declaration.options
     volatility = options.get("volatility", "volatile")
     entry = {
@@ -166,6 +161,16 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
     return Function(name, call, [kind for _, kind, _ in args], result, views), entry
 
 
+def _instance(declaration: Declaration, name: str) -> object:
+    """The one instance of a class in this worker. What its __init__ raises is the author's to see."""
+    try:
+        return declaration.body()
+    except TypeError as e:
+        if e.__traceback__ is not None and e.__traceback__.tb_next is None:  # raised by the call, not in __init__
+            raise LoadError(f"{name}: {e}", *_where(declaration)) from None
+        raise
+
+
 def _refuse_unbuilt(declaration: Declaration) -> None:
     if declaration.kind != "scalar":
         raise Unserved(f"{declaration.kind} functions (@{KINDS[declaration.kind]}) are not supported yet")
@@ -177,12 +182,12 @@ def _refuse_unbuilt(declaration: Declaration) -> None:
 
 
 def _callable(declaration: Declaration) -> object:
-    """What takes the arguments: the body, or for a class its __call__. Declared bodies are called past their wrapper."""
+    """What takes the arguments: the body past its decorators' wrappers, or for a class its __call__."""
     body = declaration.body
     while declarations(body) and not isinstance(body, type):
         body = body.func
     if isinstance(body, type):
-        body = getattr(body, "__call__", None) if any(["__call__" in vars(base) for base in body.__mro__]) else None
+        body = next((vars(base)["__call__"] for base in body.__mro__ if "__call__" in vars(base)), None)
         if body is None:
             raise Unserved("the class has no __call__")
     kind = flavour(body)

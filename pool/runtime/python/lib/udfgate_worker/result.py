@@ -51,7 +51,20 @@ def result_frame(call: int, stamps: tuple, times: Times, peak: int, where: tuple
     received, sent = stamps
     arena, base, used = where
     head = RESULT_HEAD.pack(
-        received, sent, times.decode, times.body, times.encode, times.cpu, peak, arena, 0, base, used, len(outcomes), 0, 0
+        received,
+        sent,
+        times.decode,
+        times.body,
+        times.encode,
+        times.cpu,
+        peak,
+        arena,
+        0,
+        base,
+        used,
+        len(outcomes),
+        0,
+        0,
     )
     payload = b"".join([head, *[outcome.pack() for outcome in outcomes]])
     return HEADER.pack(len(payload), RESULT, 0, call) + payload

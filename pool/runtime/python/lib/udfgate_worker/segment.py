@@ -79,6 +79,11 @@ def _read_column(fields: list, buffer: bytearray, at: int, end: int) -> int:
     return at + BUFFER_BYTES * count
 
 
+def _stopped(row: int, error: "BaseException | None") -> Failure:
+    """Why a block ended early. map takes a StopIteration of the body for its own end, and so loses it."""
+    return Failure(row, RAISED, "StopIteration", "") if error is None else raised(row, error)
+
+
 def run_segment(
     function: Function, segment: Segment, step: int, region: Region, times: Times, measure: bool
 ) -> Outcome:
@@ -89,8 +94,9 @@ def run_segment(
     """
     encoder, body = function.encoder, function.body
     fields, readers, lo, hi = segment.fields, segment.readers, segment.lo, segment.hi
-    row, number, failure, used, waited = lo, 0, None, region.used, region.waited
+    row, number, used, waited = lo, 0, region.used, region.waited
     decode = ran = cpu = clock = 0
+    error = failure = None
     begun = at = monotonic_ns()
     try:
         encoder.begin(region, hi - lo, step)
@@ -106,7 +112,7 @@ def run_segment(
                 # extend keeps what map made before a raise, so len(values) is the failing row
                 values.extend(map(body, *columns) if columns else starmap(body, repeat((), top - row)))
             except BaseException as e:
-                failure = raised(row + len(values), e)
+                error = e
             if measure:
                 cpu += thread_time_ns() - clock
             done = monotonic_ns()
@@ -114,8 +120,9 @@ def run_segment(
             decode += ready - at
             ran += done - ready
             if len(values) < top - row:
+                failure = _stopped(row + len(values), error)
+                error = None
                 encoder.check(values)
-                failure = failure or Failure(row + len(values), RAISED, "StopIteration", "")
                 break
             encoder.put(values)
             values = None

@@ -1,11 +1,11 @@
 """The life of a worker: HELLO, then one frame after the other until the gateway says BYE or is gone."""
 
+import _signal
 import faulthandler
 import os
 import sys
 from time import monotonic_ns
 
-import _signal
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.arenas import Arenas
 from udfgate_worker.call import Calls, peak_bytes
@@ -32,6 +32,7 @@ from udfgate_worker.frames import (
 from udfgate_worker.link import Link
 from udfgate_worker.plainjson import decode, encode
 from udfgate_worker.region import map_arena
+from udfgate_worker.single import serve_single_rows
 
 PROTOCOL_DESCRIPTOR = 3
 EXIT_BROKEN = 70  # EX_SOFTWARE: the gateway or this worker broke the protocol
@@ -46,6 +47,7 @@ def main() -> None:
     try:
         worker.hello()
         worker.loop()
+        link.socket.close()  # CPython 3.9 crashes over a socket that is open when the interpreter goes
     except BaseException as e:
         if link.forked:  # a body forked and its child came back: it is no worker
             os._exit(0)
@@ -78,11 +80,10 @@ def _whole_traceback(error: BaseException) -> str:
 
 def _last_words(text: str) -> None:
     try:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
         os.write(2, text.encode("utf-8", "backslashreplace"))
+        sys.stdout.flush()
     except BaseException:
-        pass
+        pass  # a body may have closed or replaced either
 
 
 class Worker:
@@ -110,9 +111,10 @@ class Worker:
 
     def loop(self) -> None:
         """Take frames until BYE."""
-        frame, run = self.link.frame, self.calls.run
+        link, run = self.link, self.calls.run
         while True:
-            kind, flags, call, at, length = frame()
+            serve_single_rows(link, self.calls)
+            kind, flags, call, at, length = link.frame()
             if kind == CALL:
                 run(call, at, length)
             elif kind == BYE:
@@ -132,8 +134,7 @@ class Worker:
         elif kind == RECODE:
             self.calls.recode(call)
         elif kind == STATS:
-            stats = {"peak_bytes": peak_bytes(), "calls": self.calls.calls, "rows": self.calls.rows}
-            link.put(STATS, call, encode(stats))
+            link.put(STATS, call, encode(self.calls.stats()))
         elif kind == LOAD and not self.loaded:
             self.loaded = True
             self._load(call, bytes(link.buffer[at : at + length]))

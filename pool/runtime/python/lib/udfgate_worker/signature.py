@@ -43,21 +43,21 @@ class Shape:
 
 def shape_of(body: object) -> Shape:
     """Look through partial, wraps, lru_cache, methods and callable objects to the function. Raises Unserved."""
-    taken, keywords, skip = 0, set(), 0
+    skip, keywords = 0, set()
     for _ in range(WRAPPERS_MAX):
         if isinstance(body, partial):
-            taken += len(body.args)
+            skip += len(body.args)
             keywords |= set(body.keywords)
             body = body.func
         elif isinstance(body, type):
             return _unknown()
-        elif isinstance(getattr(body, "__code__", None), Code) and not hasattr(body, "__wrapped__"):
-            return _from_function(body, taken + skip, keywords)
-        elif hasattr(body, "__wrapped__"):
-            body = body.__wrapped__
         elif isinstance(body, Method):
             skip += 1
             body = body.__func__
+        elif hasattr(body, "__wrapped__"):
+            body = body.__wrapped__
+        elif isinstance(getattr(body, "__code__", None), Code):
+            return _from_function(body, skip, keywords)
         elif isinstance(getattr(type(body), "__call__", None), Plain):
             skip += 1
             body = type(body).__call__
@@ -153,7 +153,9 @@ def _resolve(text: str, scope: dict, depth: int) -> list:
             raise
         return [member for part in parts for member in _members(part.strip(), scope, depth + 1)]
     except Exception as e:
-        raise Unserved(f"hint {text!r} cannot be read: {type(e).__name__}: {e}; give input_types and result_type") from None
+        raise Unserved(
+            f"hint {text!r} cannot be read: {type(e).__name__}: {e}; give input_types and result_type"
+        ) from None
     return _members(value, scope, depth + 1)
 
 

@@ -4,7 +4,6 @@ The encoders take whole blocks by faster means that accept exactly these values,
 refuses: to keep the odd value that is legal (an int subclass, a numpy scalar), or to find the first row that is not.
 """
 
-from operator import index
 from struct import Struct
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
@@ -64,7 +63,7 @@ def _bool(kind: str, value: object) -> bool:
 def _int(kind: str, value: object) -> int:
     if _from_numpy(value, ("bool_", "bool")):
         return int(bool(value))
-    number = int(index(value))
+    number = int(type(value).__index__(value))
     least, most = INT_RANGES[kind]
     if not least <= number <= most:
         raise _unfit("OverflowError", kind, value)
@@ -92,7 +91,7 @@ def _float(kind: str, value: object) -> float:
 
 def _whole(kind: str, value: object) -> float:
     """An int is taken into a float column only if it is the same number there."""
-    whole = int(index(value))
+    whole = int(type(value).__index__(value))
     try:
         number = float(whole)
     except OverflowError:
@@ -149,7 +148,7 @@ def exact_values(kind: str, nullable: bool, values: list) -> list:
             raise
         except MemoryError:
             raise
-        except BaseException:  # index() and friends run the value's own code
+        except BaseException:  # __index__ and friends are the value's own code
             misfit = _unfit("TypeError", kind, value)
             misfit.row = len(out)
             raise misfit from None

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/codec"
+	"google.golang.org/grpc"
+)
+
+func TestMessageOverItsLimit(t *testing.T) {
+	g := start(t, Config{MessageBytesMax: 64 << 10}, map[string]body{"echo": echo})
+	c := g.open("echo")
+	c.send(ints(1))
+	c.send(big(100 << 10))
+	c.want(1)
+	c.failure("ResourceExhausted", udfgate.Invalid, "is over --max-message-bytes 65536")
+	if batchOf(c.rpc.Trailer()) != 1 {
+		t.Errorf("trailer %v, wanted batch 1", c.rpc.Trailer())
+	}
+	if b := c.bill(); b.Batches != 1 {
+		t.Errorf("bill %s", b.JSON())
+	}
+}
+
+func TestMessageOverTheWholeBudget(t *testing.T) {
+	g := start(t, Config{InflightBytesMax: 64 << 10}, map[string]body{"echo": echo})
+	c := g.open("echo")
+	c.send(big(100 << 10))
+	c.failure("ResourceExhausted", udfgate.Invalid, "is over --max-inflight-bytes 65536")
+}
+
+func TestBatchOverItsRows(t *testing.T) {
+	g := start(t, Config{BatchRowsMax: 10}, map[string]body{"echo": echo})
+	c := g.open("echo")
+	c.send(ints(make([]int64, 11)...))
+	c.failure("ResourceExhausted", udfgate.Invalid, "echo: batch of 11 rows is over --max-batch-rows 10")
+}
+
+// What is in flight keeps others out until it is done; who waits too long is
+// told which limit it was.
+func TestBudgetIsSharedByCalls(t *testing.T) {
+	release := make(chan struct{})
+	started := make(chan struct{}, 2)
+	g := start(t, Config{InflightBytesMax: 640 << 10, QueueTimeout: 200 * time.Millisecond},
+		map[string]body{"hold": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+			started <- struct{}{}
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			return echo(ctx, c, in)
+		}})
+	holder := g.open("hold")
+	holder.send(big(400 << 10))
+	<-started
+	if got := g.budget.bytes(); got < 400<<10 {
+		t.Errorf("%d bytes held, wanted the batch's 400 KiB at least", got)
+	}
+	late := g.open("hold")
+	late.send(big(300 << 10))
+	st := late.failure("ResourceExhausted", udfgate.QueueFull, "within --queue-timeout 200ms: --max-inflight-bytes 655360 is in use")
+	if !strings.HasPrefix(st.Message(), "hold: no room for a message of") {
+		t.Errorf("message %q", st.Message())
+	}
+	patient := g.open("hold")
+	patient.send(big(300 << 10))
+	close(release)
+	if got, err := patient.receive(); err != nil || len(got) != 300<<10/8 {
+		t.Errorf("after the first has left: %d values, %v", len(got), err)
+	}
+	if b := patient.finish(); b.QueueNS < 0 || b.Rows != 300<<10/8 {
+		t.Errorf("bill %s", b.JSON())
+	}
+	if got, err := holder.receive(); err != nil || len(got) != 400<<10/8 {
+		t.Errorf("%d values, %v", len(got), err)
+	}
+	holder.finish()
+}
+
+// A client that writes everything before it reads would wait for the gateway,
+// which waits for the client: it gets a named error instead.
+func TestClientThatDoesNotRead(t *testing.T) {
+	g := start(t, Config{NotReadingTimeout: 200 * time.Millisecond}, map[string]body{"echo": echo})
+	c := g.open("echo")
+	batch := big(1 << 20)
+	answered := 0
+	for range 40 { // far more than all windows hold
+		c.send(batch)
+	}
+	c.closeSend()
+	for {
+		_, err := c.receive()
+		if err == nil {
+			answered++
+			continue
+		}
+		checkFailure(t, err, c.rpc.Trailer(), "FailedPrecondition", udfgate.NotReading,
+			"echo: client is not reading its answers: read while writing (none was taken for 200ms)")
+		break
+	}
+	if answered == 0 || answered == 40 {
+		t.Errorf("%d of 40 answers came, wanted those that were sent before", answered)
+	}
+	if b := c.bill(); b.ReplyNS < 150e6 {
+		t.Errorf("the wait is not booked as reply: %s", b.JSON())
+	}
+}
+
+// A slow reader is not one that does not read, however large its answer.
+func TestSlowReaderBooksReply(t *testing.T) {
+	g := start(t, Config{NotReadingTimeout: 400 * time.Millisecond}, map[string]body{"echo": echo})
+	conn := g.dial(grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10))
+	c := (&gateway{Server: g.Server, t: t, client: flight.NewClientFromConn(conn, nil)}).open("echo")
+	batch := big(4 << 20)
+	go func() {
+		for range 3 {
+			c.send(batch)
+		}
+		c.closeSend()
+	}()
+	for range 3 {
+		time.Sleep(150 * time.Millisecond) // the reader's slowness is the subject
+		if got, err := c.receive(); err != nil || len(got) != 4<<20/8 {
+			t.Fatalf("%d values, %v %v", len(got), err, c.rpc.Trailer())
+		}
+	}
+	if _, err := c.receive(); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if b := c.bill(); b.ReplyNS < 100e6 || b.ReplyNS*2 < b.WallNS {
+		t.Errorf("the reader's slowness is not booked as reply: %s", b.JSON())
+	}
+}
+
+// A client that writes everything before it reads gets the answers that were
+// due, whenever the failure happens, and only then the status.
+func TestFailureDoesNotBreakOffWriting(t *testing.T) {
+	g := start(t, Config{}, map[string]body{"picky": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+		if first(in) == 2 {
+			return nil, udfgate.Errorf(udfgate.WorkerLost, "worker lost")
+		}
+		return echo(ctx, c, in)
+	}})
+	for range 20 {
+		c := g.open("picky")
+		for i := range int64(10) {
+			if err := c.write.Write(ints(i)); err != nil {
+				t.Fatalf("write of batch %d: %v", i, err)
+			}
+			time.Sleep(time.Millisecond) // slower than the gateway
+		}
+		c.closeSend()
+		c.want(0)
+		c.want(1)
+		c.failure("Aborted", udfgate.WorkerLost, "picky: worker lost")
+	}
+}
+
+// One that waits for each answer is not kept waiting for its status.
+func TestFailureReachesALockStepClient(t *testing.T) {
+	g := start(t, Config{}, map[string]body{"picky": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+		if first(in) == 2 {
+			return nil, udfgate.Errorf(udfgate.WorkerLost, "worker lost")
+		}
+		return echo(ctx, c, in)
+	}})
+	c := g.open("picky")
+	batch := make([]int64, 32<<10)
+	for i := range int64(2) {
+		batch[0] = i
+		c.send(ints(batch...))
+		if _, err := c.receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch[0] = 2
+	from := time.Now()
+	c.send(ints(batch...))
+	c.failure("Aborted", udfgate.WorkerLost, "picky: worker lost")
+	if took := time.Since(from); took > lingerMax {
+		t.Errorf("the status took %v", took)
+	}
+}
+
+// A call that fails while its client is still writing and has unread answers
+// gets its status through: the client's writes end.
+func TestFailureReachesAClientThatOnlyWrites(t *testing.T) {
+	g := start(t, Config{}, map[string]body{"picky": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+		if first(in) == 1 {
+			return nil, udfgate.Errorf(udfgate.WorkerLost, "worker lost")
+		}
+		return echo(ctx, c, in)
+	}})
+	conn := g.dial(grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10))
+	c := (&gateway{Server: g.Server, t: t, client: flight.NewClientFromConn(conn, nil)}).open("picky")
+	batch := slices.Repeat([]int64{0}, 128<<10)
+	for i := range 20 {
+		batch[0] = int64(i % 2)
+		c.send(ints(batch...))
+	}
+	c.closeSend()
+	if _, err := c.receive(); err != nil {
+		t.Fatal(err)
+	}
+	c.failure("Aborted", udfgate.WorkerLost, "picky: worker lost")
+	if batchOf(c.rpc.Trailer()) != 1 {
+		t.Errorf("trailer %v", c.rpc.Trailer())
+	}
+}

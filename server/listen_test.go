@@ -1,0 +1,175 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestNewRefusesWithTheFlagsName(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, c := range map[string]Config{
+		"--listen 0.0.0.0:0: wanted a loopback address or --insecure":    {Listen: []string{"0.0.0.0:0"}},
+		"--listen :0: wanted a loopback address or --insecure":           {Listen: []string{":0"}},
+		"--http 0.0.0.0:0: wanted a loopback address or --insecure":      {HTTP: "0.0.0.0:0"},
+		"--listen nonsense: wanted host:port or unix:/path":              {Listen: []string{"nonsense"}},
+		"address already in use":                                         {Listen: []string{taken.Addr().String()}},
+		"--listen unix:" + file + ": the file is there and is no socket": {Listen: []string{"unix:" + file}},
+		"--listen unix:: wanted unix:/path":                              {Listen: []string{"unix:"}},
+		"--max-message-bytes: wanted more than 0, got -1":                {MessageBytesMax: -1},
+		"window: wanted 1 to 16 batches":                                 {Window: 17},
+		"1000 connections × an HTTP/2 window of 1.0 MiB are more than --max-inflight-bytes 100 MiB: wanted at most 100 connections": {ConnectionsMax: 1000, InflightBytesMax: 100 << 20},
+	} {
+		if c.Listen == nil {
+			c.Listen = []string{"127.0.0.1:0"}
+		}
+		if c.HTTP == "" {
+			c.HTTP = "off"
+		}
+		s, err := New(c, &Table{})
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("got %v\nwanted %s", err, text)
+		}
+		if err == nil {
+			s.unbind()
+		}
+	}
+	c := Config{Window: -1, Timeout: -1, Listen: []string{"127.0.0.1:0"}}
+	if _, err := New(c, &Table{}); err == nil || !strings.Contains(err.Error(), "window") || !strings.Contains(err.Error(), "--timeout") {
+		t.Errorf("wanted every fault at once, got %v", err)
+	}
+}
+
+func TestConnectionsFollowTheBudget(t *testing.T) {
+	for budget, want := range map[int64]int{1 << 30: 1024, 8 << 30: 1024, 256 << 20: 256, 1 << 20: 64} {
+		c := Config{InflightBytesMax: budget}
+		c.ensureDefaults()
+		if err := c.validate(); err != nil || c.ConnectionsMax != want {
+			t.Errorf("budget of %d: %d connections, %v; wanted %d", budget, c.ConnectionsMax, err, want)
+		}
+	}
+}
+
+func TestUnixSockets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gate.sock")
+	stale, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false)
+	_ = stale.Close() // the file stays, as after a crash
+	g := start(t, Config{Listen: []string{"unix:" + path, "127.0.0.1:0"}}, map[string]body{"echo": echo})
+	if got := g.Addrs(); got[0] != "unix:"+path || !strings.HasPrefix(got[1], "127.0.0.1:") {
+		t.Errorf("bound %v", got)
+	}
+	c := g.open("echo")
+	c.send(ints(1))
+	c.want(1)
+	if b := c.finish(); b.Principal != "unix" {
+		t.Errorf("principal %q", b.Principal)
+	}
+	if _, err := New(Config{Listen: []string{"unix:" + path}, HTTP: "off"}, &Table{}); err == nil || !strings.Contains(err.Error(), "another process listens there") {
+		t.Errorf("a second gateway on one socket: %v", err)
+	}
+	g.drain()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
+}
+
+// lockedBuffer is a log that a test may read while others write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestConnectionsBeyondTheLimitWait(t *testing.T) {
+	var log lockedBuffer
+	limit := newConnections(1, "test", slog.New(slog.NewTextHandler(&log, nil)))
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limit.limit(inner)
+	accepted := make(chan net.Conn)
+	go func() {
+		defer close(accepted)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	for range 2 {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+	}
+	one := <-accepted
+	select {
+	case <-accepted:
+		t.Error("two connections with a limit of one")
+	case <-time.After(20 * time.Millisecond):
+	}
+	_ = one.Close()
+	_ = one.Close() // only the first counts
+	two := <-accepted
+	if got := strings.Count(log.String(), "further ones wait"); got != 1 {
+		t.Errorf("%d log lines, wanted 1: %s", got, log.String())
+	}
+	_ = l.Close()
+	_ = two.Close()
+	if _, open := <-accepted; open {
+		t.Error("accepted after closing")
+	}
+}
+
+func TestConnectionLimitEndsWithItsListener(t *testing.T) {
+	limit := newConnections(1, "test", quiet)
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-limit.free // somebody has the only connection
+	l := limit.limit(inner)
+	ended := make(chan error)
+	go func() {
+		_, err := l.Accept()
+		ended <- err
+	}()
+	_ = l.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
