@@ -55,13 +55,14 @@ func writtenKeys(t *testing.T, text []byte) []string {
 	var walk func(prefix string)
 	walk = func(prefix string) {
 		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				t.Fatal(err)
+			token, err := d.Token()
+			key, isText := token.(string)
+			if err != nil || !isText {
+				t.Fatalf("wanted a key, got %v %v", token, err)
 			}
-			keys = append(keys, prefix+key.(string))
+			keys = append(keys, prefix+key)
 			if v, _ := d.Token(); v == json.Delim('{') {
-				walk(prefix + key.(string) + ".")
+				walk(prefix + key + ".")
 				_, _ = d.Token()
 			}
 		}
@@ -185,9 +186,11 @@ func TestBillParallelismIsFinite(t *testing.T) {
 }
 
 func BenchmarkBillTrailer(b *testing.B) {
-	bill := Bill{Function: "gcd", Version: "0123456789ab", Dialect: "flight", Path: "python", Worker: "python:4711",
+	bill := Bill{
+		Function: "gcd", Version: "0123456789ab", Dialect: "flight", Path: "python", Worker: "python:4711",
 		Rows: 1, BytesIn: 640, BytesOut: 432, Batches: 1, Crossings: 1, Attempts: 1, Principal: "127.0.0.1",
-		Trace: "0af7651916cd43dd8448eb211c80319c", SlotBytes: 128, ResultBytes: 64}
+		Trace: "0af7651916cd43dd8448eb211c80319c", SlotBytes: 128, ResultBytes: 64,
+	}
 	bill.SetPartition(&Partition{0: 812, 1: 4100, 3: 900, 5: 7120, 6: 21034, 7: 1811, 8: 3007, 9: 1500})
 	bill.SetWork(Work{1500, 1400, 3007, 1811, 28154})
 	b.ReportAllocs()

@@ -91,7 +91,7 @@ func (l *Ledger) Add(t *Timeline) {
 		return
 	}
 	if l.open == nil {
-		l.open, l.edges = make([]Span, 0, 2*len(t.inline)), make([]int64, 0, 4*len(t.inline))
+		l.open, l.edges = make([]Span, 0, len(t.inline)+4), make([]int64, 0, 2*(len(t.inline)+4))
 	}
 	l.put(Span{StateOther, t.From, t.To})
 	for _, s := range t.Spans {

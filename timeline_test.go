@@ -141,8 +141,10 @@ func BenchmarkLedgerOneBatch(b *testing.B) {
 	for b.Loop() {
 		var tl Timeline
 		tl.From, tl.To = 100, 1300
-		for i, s := range []State{StateConversionGateway, StateQueue, StateConversionGateway, StateCrossingOut,
-			StateConversionWorker, StateBody, StateConversionWorker, StateCrossingBack, StateConversionGateway, StateReply} {
+		for i, s := range []State{
+			StateConversionGateway, StateQueue, StateConversionGateway, StateCrossingOut,
+			StateConversionWorker, StateBody, StateConversionWorker, StateCrossingBack, StateConversionGateway, StateReply,
+		} {
 			tl.Add(s, int64(100+100*i), int64(200+100*i))
 		}
 		var l Ledger

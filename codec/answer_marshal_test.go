@@ -102,8 +102,10 @@ func TestTakeMarshalReferences(t *testing.T) {
 		{`["", "a", None] * 40`, udfgate.Utf8, repeat(40, "", "a", nil)},
 		{`["é", "id", "é"] * 30`, udfgate.Utf8, repeat(30, "é", "id", "é")},
 		{`["long and constant " * 20] * 50`, udfgate.Utf8, repeat(50, long)},
-		{`(lambda s: [s, s + "x", s, "漢字" + s, s])("not ascii ß")`, udfgate.Utf8,
-			testColumn{"not ascii ß", "not ascii ßx", "not ascii ß", "漢字not ascii ß", "not ascii ß"}},
+		{
+			`(lambda s: [s, s + "x", s, "漢字" + s, s])("not ascii ß")`, udfgate.Utf8,
+			testColumn{"not ascii ß", "not ascii ßx", "not ascii ß", "漢字not ascii ß", "not ascii ß"},
+		},
 		{`[__import__("sys").intern("漢字"), __import__("sys").intern("id" * 200)] * 3`, udfgate.Utf8, repeat(3, "漢字", strings.Repeat("id", 200))},
 		{`[b"", b"x", bytes(300)] * 9`, udfgate.Binary, repeat(9, []byte{}, []byte("x"), make([]byte, 300))},
 		{`(lambda l: (globals().update(kept=l), l)[1])(["a", None, "a"])`, udfgate.Utf8, testColumn{"a", nil, "a"}},

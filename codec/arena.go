@@ -95,8 +95,7 @@ func (a *Arena) Share(write func(rights []byte) error) error {
 	if !a.hold() {
 		return ErrArenaClosed
 	}
-	defer a.unhold()
-	return write(a.Rights())
+	return errors.Join(write(a.Rights()), a.unhold())
 }
 
 // Close gives the memory back once the last running Share has ended. Workers

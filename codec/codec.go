@@ -17,7 +17,7 @@ type Column struct {
 	Type     udfgate.Type
 	Nulls    int64 // counted in the validity bitmap, never taken from the sender
 	Validity Range
-	Offsets  Range // int32, Rows+1 of them; utf8 and binary only
+	Offsets  Range // int32, Rows+1 of them, none of 0 rows; utf8 and binary only
 	Values   Range // fixed-width values, bool bits, or the data of utf8 and binary
 	ASCII    bool  // utf8 only: every used byte is below 0x80
 }
@@ -38,12 +38,12 @@ func (b *Batch) Release() {
 	}
 }
 
-// Node and Buffer are the entries of a RecordBatch header. Buffer offsets
-// count from the start of the body.
-type (
-	Node   struct{ Length, Nulls int64 }
-	Buffer struct{ Offset, Length int64 }
-)
+// Node is one column's entry in a RecordBatch header.
+type Node struct{ Length, Nulls int64 }
+
+// Buffer is one buffer's entry in a RecordBatch header. Offset counts from the
+// start of the body.
+type Buffer struct{ Offset, Length int64 }
 
 // Answer is a result batch in canonical Arrow form on the gateway's own heap.
 type Answer struct {

@@ -123,8 +123,10 @@ func TestDecodeRefuses(t *testing.T) {
 		shape udfgate.Shape
 		spoil func(m *Message, body []byte)
 	}{
-		{"batch of 16777217 rows is over --max-batch-rows 16777216; send smaller batches", udfgate.ShapeTooLarge,
-			func(m *Message, _ []byte) { m.Rows = 1<<24 + 1 }},
+		{
+			"batch of 16777217 rows is over --max-batch-rows 16777216; send smaller batches", udfgate.ShapeTooLarge,
+			func(m *Message, _ []byte) { m.Rows = 1<<24 + 1 },
+		},
 		{"record batch: wanted 2 columns as in the schema, got 1", 0, func(m *Message, _ []byte) { m.Nodes = m.Nodes[:1] }},
 		{"record batch: wanted 5 buffers for (int64, utf8), got 4", 0, func(m *Message, _ []byte) { m.Buffers = m.Buffers[:4] }},
 		{"record batch: wanted a body of 64 bytes as its header says, got 56", 0, func(m *Message, _ []byte) { m.BodyLen += 8 }},

@@ -41,11 +41,11 @@ func TestParseFlightData(t *testing.T) {
 	bodyTag := proto(0xC2, 0x3E)
 	full := proto(0x0A, 4, "desc", 0x12, 6, "header", 0x1A, 3, "app", string(bodyTag), 8, "bodybody")
 	tests := []struct {
-		name                     string
-		message                  []byte
-		descriptor, header, app_ string
-		body                     string
-		hasBody                  bool
+		name                         string
+		message                      []byte
+		descriptor, header, metadata string
+		body                         string
+		hasBody                      bool
 	}{
 		{"empty", nil, "", "", "", "", false},
 		{"all fields", full, "desc", "header", "app", "bodybody", true},
@@ -66,7 +66,7 @@ func TestParseFlightData(t *testing.T) {
 				if err := ParseFlightData(pieces, &fd); err != nil {
 					t.Fatalf("pieces of %d: %v", n, err)
 				}
-				if string(fd.Descriptor) != test.descriptor || string(fd.Header) != test.header || string(fd.AppMetadata) != test.app_ {
+				if string(fd.Descriptor) != test.descriptor || string(fd.Header) != test.header || string(fd.AppMetadata) != test.metadata {
 					t.Fatalf("pieces of %d: got %q, %q, %q", n, fd.Descriptor, fd.Header, fd.AppMetadata)
 				}
 				if fd.HasBody != test.hasBody || string(body(pieces, &fd)) != test.body {

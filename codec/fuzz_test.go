@@ -88,8 +88,10 @@ func checkFuzzed(t *testing.T, f udfgate.Field, b *Batch, i int) {
 	}
 	dst := make([]byte, RenderSize(b, i, 0, b.Rows))
 	index, data := Render(dst, b, i, 0, b.Rows, 64)
-	rc := &ResultColumn{Form: FormMarshal, Blocks: uint32(index.Len/8 - 1), Nulls: b.Columns[i].Nulls,
-		Buffers: []Buffer{{index.Off, index.Len}, {data.Off, data.Len}}}
+	rc := &ResultColumn{
+		Form: FormMarshal, Blocks: uint32(index.Len/8 - 1), Nulls: b.Columns[i].Nulls,
+		Buffers: []Buffer{{index.Off, index.Len}, {data.Off, data.Len}},
+	}
 	a, err := TakeAnswer(f, b.Rows, 64, rc, dst, answerMax)
 	if err != nil {
 		t.Fatalf("column %d: what Render wrote is refused: %v", i, err)

@@ -43,8 +43,10 @@ const (
 // textTags and binaryTags are the tags that values of a column may have.
 var (
 	textTags = tagTable(
-		map[byte]tagClass{tagShortASCII: classShort, tagShortInterned: classShort, tagASCII: classWide,
-			tagASCIIInterned: classWide, tagText: classWide, tagTextInterned: classWide})
+		map[byte]tagClass{
+			tagShortASCII: classShort, tagShortInterned: classShort, tagASCII: classWide,
+			tagASCIIInterned: classWide, tagText: classWide, tagTextInterned: classWide,
+		})
 	binaryTags = tagTable(map[byte]tagClass{tagBinary: classWide})
 )
 

@@ -1,6 +1,6 @@
 """The main job, as `make demo` shows it: first the command line, then SQL in DuckDB, over the same real flights.
 
-    python demo.py flights.csv        with UDFGATE_BINARY naming the gateway
+python demo.py flights.csv        with UDFGATE_BINARY naming the gateway
 """
 
 from __future__ import annotations
@@ -36,8 +36,21 @@ def main() -> int:
     print("\n== 2. SQL in DuckDB: an Arrow UDF that calls the gateway over Flight\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         ready = pathlib.Path(folder, "ready.json")
-        gateway = subprocess.Popen([binary, "serve", str(HERE / "flights.py"), "--listen", "127.0.0.1:0", "--http", "off",
-                                    "--ready-file", str(ready), "--log-level", "warn"])
+        gateway = subprocess.Popen(
+            [
+                binary,
+                "serve",
+                str(HERE / "flights.py"),
+                "--listen",
+                "127.0.0.1:0",
+                "--http",
+                "off",
+                "--ready-file",
+                str(ready),
+                "--log-level",
+                "warn",
+            ]
+        )
         try:
             address = wait_ready(ready, gateway)["flight"][0]
             return subprocess.call([sys.executable, str(HERE / "duckdb_flights.py"), f"grpc://{address}", flights])

@@ -5,6 +5,7 @@
 DuckDB hands its Arrow UDFs batches of 2,048 rows. Each function keeps one DoExchange open and sends batch by batch; the gateway
 puts the bill of each batch into the answer's app_metadata, so the script can add them up. Needs duckdb and pyarrow.
 """
+
 from __future__ import annotations
 
 import json
@@ -47,16 +48,27 @@ class RemoteFunction:
         arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         chunk = self._reader.read_chunk()
-        self.bill.update({k: v for k, v in json.loads(chunk.app_metadata.to_pybytes())["bill"].items()
-                          if k.endswith("_ns") or k == "rows"})
+        self.bill.update(
+            {
+                k: v
+                for k, v in json.loads(chunk.app_metadata.to_pybytes())["bill"].items()
+                if k.endswith("_ns") or k == "rows"
+            }
+        )
         return chunk.data.column(0)
 
     def register(self, connection: duckdb.DuckDBPyConnection) -> None:
         # DuckDB counts the parameters of the callable, so it gets one of the right arity.
         names = ", ".join(f"a{i}" for i in range(len(self.args)))
-        call = eval(f"lambda {names}: f({names})", {"f": self})  # noqa: S307  our own text
-        connection.create_function(self.name, call, [SQL_TYPES[str(f.type)] for f in self.args],
-                                   SQL_TYPES[str(self.result.type)], type="arrow", null_handling="special")
+        call = eval(f"lambda {names}: f({names})", {"f": self})
+        connection.create_function(
+            self.name,
+            call,
+            [SQL_TYPES[str(f.type)] for f in self.args],
+            SQL_TYPES[str(self.result.type)],
+            type="arrow",
+            null_handling="special",
+        )
 
     def close(self) -> None:
         self._writer.done_writing()
@@ -81,14 +93,18 @@ def main() -> None:
         function.close()
         bill.update(function.bill)
     wall = bill["wall_ns"]
-    print(f"DuckDB: {bill['rows']:,} rows through three functions in {took:.2f} s, {bill['rows'] / took:,.0f} rows/s; "
-          f"{wall / 1e9:.2f} s of it in the gateway:")
+    print(
+        f"DuckDB: {bill['rows']:,} rows through three functions in {took:.2f} s, {bill['rows'] / took:,.0f} rows/s; "
+        f"{wall / 1e9:.2f} s of it in the gateway:"
+    )
     for phase in PHASES:
         if share := bill[f"{phase}_ns"]:
             print(f"  {phase:<12}{share / 1e6:>10.1f} ms {share / wall:>7.1%}")
     dear = max(PHASES, key=lambda p: bill[f"{p}_ns"])
-    print(f"The dearest phase is {dear}: {bill[f'{dear}_ns'] / wall:.0%} of the gateway's time, "
-          f"{bill[f'{dear}_ns'] / bill['rows']:.0f} ns per row.")
+    print(
+        f"The dearest phase is {dear}: {bill[f'{dear}_ns'] / wall:.0%} of the gateway's time, "
+        f"{bill[f'{dear}_ns'] / bill['rows']:.0f} ns per row."
+    )
 
 
 if __name__ == "__main__":

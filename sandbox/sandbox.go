@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -73,7 +74,8 @@ func find(argv []string) (string, error) {
 	program, err := exec.LookPath(name)
 	switch {
 	case err == nil || errors.Is(err, exec.ErrDot):
-		return program, nil
+		// execve would look from the working directory of the new process.
+		return filepath.Abs(program)
 	case errors.Is(err, fs.ErrPermission):
 		return "", fmt.Errorf("start worker: %q is not executable: %w", name, fs.ErrPermission)
 	case !strings.Contains(name, "/"):

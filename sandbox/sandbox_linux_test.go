@@ -362,6 +362,27 @@ func TestStart_errors(t *testing.T) {
 	}
 }
 
+// A relative program is one of the gateway's folder, not of the process's.
+func TestStart_relativeProgram(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "bin", "show")
+	if err := os.Mkdir(filepath.Dir(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(script, []byte("#!/bin/sh\npwd -P\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, Spec{Argv: []string{"bin/show"}, Dir: home})
+	if got := lines(t, p.Stdout()); len(got) != 1 || got[0] != home {
+		t.Errorf("want %q, got %q", home, got)
+	}
+}
+
 func TestStart_leaksNothing(t *testing.T) {
 	run := func() {
 		p, err := Start(child("output"))

@@ -45,12 +45,22 @@ func checkFailure(t *testing.T, err error, trailer metadata.MD, code string, rea
 }
 
 var allErrors = []udfgate.Error{
-	{Reason: udfgate.UserError}, {Reason: udfgate.WorkerLost}, {Reason: udfgate.Timeout}, {Reason: udfgate.MemoryBudget},
-	{Reason: udfgate.StartFailed}, {Reason: udfgate.QueueFull}, {Reason: udfgate.NotReading},
-	{Reason: udfgate.Invalid, Shape: udfgate.ShapeMalformed}, {Reason: udfgate.Invalid, Shape: udfgate.ShapeUnsupported},
+	{Reason: udfgate.UserError},
+	{Reason: udfgate.WorkerLost},
+	{Reason: udfgate.Timeout},
+	{Reason: udfgate.MemoryBudget},
+	{Reason: udfgate.StartFailed},
+	{Reason: udfgate.QueueFull},
+	{Reason: udfgate.NotReading},
+	{Reason: udfgate.Invalid, Shape: udfgate.ShapeMalformed},
+	{Reason: udfgate.Invalid, Shape: udfgate.ShapeUnsupported},
 	{Reason: udfgate.Invalid, Shape: udfgate.ShapeTooLarge},
-	{Reason: udfgate.NotFound}, {Reason: udfgate.Unauthenticated}, {Reason: udfgate.Permission}, {Reason: udfgate.Draining},
-	{Reason: udfgate.Internal}, {Reason: "SOMETHING_NEW"},
+	{Reason: udfgate.NotFound},
+	{Reason: udfgate.Unauthenticated},
+	{Reason: udfgate.Permission},
+	{Reason: udfgate.Draining},
+	{Reason: udfgate.Internal},
+	{Reason: "SOMETHING_NEW"},
 }
 
 // TestCodesGolden pins the whole table; UDFGATE_REWRITE=1 writes it anew.
@@ -129,7 +139,7 @@ func TestErrorInfoIsBounded(t *testing.T) {
 		Reason: udfgate.UserError, Function: long, Exception: long, Row: 1 << 60, Message: long,
 	}}
 	st, _ := status.FromError(f.status())
-	info := st.Details()[0].(*errdetails.ErrorInfo)
+	info, _ := st.Details()[0].(*errdetails.ErrorInfo)
 	if n := proto.Size(info); n > infoBytesMax {
 		t.Errorf("ErrorInfo has %d bytes, wanted at most %d", n, infoBytesMax)
 	}

@@ -142,7 +142,7 @@ func TestExchangeWindowBoundsBatchesInFlight(t *testing.T) {
 		if most.Load() != int64(window) {
 			t.Errorf("%d batches were in flight at once, wanted %d", most.Load(), window)
 		}
-		g.drain()
+		_ = g.drain()
 	}
 }
 
@@ -191,8 +191,10 @@ func TestExchangeErrorInTheMiddle(t *testing.T) {
 	g := start(t, Config{}, map[string]body{"picky": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
 		switch n := first(in); {
 		case n == 5: // known early, told late
-			return nil, &udfgate.Error{Reason: udfgate.UserError, Function: "picky", Row: 1, Exception: "ValueError",
-				Message: "ValueError: five", Detail: "Traceback (most recent call last):\n  File \"geo.py\", line 3, in picky\nValueError: five\n"}
+			return nil, &udfgate.Error{
+				Reason: udfgate.UserError, Function: "picky", Row: 1, Exception: "ValueError",
+				Message: "ValueError: five", Detail: "Traceback (most recent call last):\n  File \"geo.py\", line 3, in picky\nValueError: five\n",
+			}
 		case n < 5:
 			if err := sleep(ctx, 20*time.Millisecond); err != nil {
 				return nil, err
@@ -386,8 +388,10 @@ func TestTrailersAreBounded(t *testing.T) {
 	g := start(t, Config{}, map[string]body{"f": func(_ context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
 		text := texts[[]string{"ascii", "non-ASCII", "newlines"}[first(in)]]
 		c.Work, c.Worker = udfgate.Work{BodyNS: 1 << 62, BodyCPUNS: 1 << 62}, strings.Repeat("w", 3000)
-		return nil, &udfgate.Error{Reason: udfgate.UserError, Function: "f", Row: 1, Exception: strings.Repeat("E", 5000),
-			Message: "ValueError: " + text + "THE-END", Detail: "Traceback\n" + text + "\nlast line"}
+		return nil, &udfgate.Error{
+			Reason: udfgate.UserError, Function: "f", Row: 1, Exception: strings.Repeat("E", 5000),
+			Message: "ValueError: " + text + "THE-END", Detail: "Traceback\n" + text + "\nlast line",
+		}
 	}})
 	for i := range int64(len(texts)) {
 		c := g.open("f", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")

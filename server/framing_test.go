@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/udfgate/udfgate"
@@ -29,7 +28,7 @@ import (
 type recorder struct{ messages []*flight.FlightData }
 
 func (r *recorder) Send(d *flight.FlightData) error {
-	r.messages = append(r.messages, proto.Clone(d).(*flight.FlightData))
+	r.messages = append(r.messages, proto.CloneOf(d))
 	return nil
 }
 
@@ -54,7 +53,7 @@ func path(names ...string) *flight.FlightDescriptor {
 }
 
 func with(d *flight.FlightDescriptor, m *flight.FlightData) *flight.FlightData {
-	m = proto.Clone(m).(*flight.FlightData)
+	m = proto.CloneOf(m)
 	m.FlightDescriptor = d
 	return m
 }
@@ -95,7 +94,7 @@ func values(t *testing.T, answers []*flight.FlightData) [][]int64 {
 	}
 	var out [][]int64
 	for r.Next() {
-		out = append(out, slices.Clone(r.RecordBatch().Column(0).(*array.Int64).Int64Values()))
+		out = append(out, int64s(r.RecordBatch()))
 	}
 	if r.Err() != nil {
 		t.Fatal(r.Err())
@@ -160,10 +159,16 @@ func TestFramingsThatAreWrong(t *testing.T) {
 	}{
 		{"nothing at all", nil, "InvalidArgument", udfgate.Invalid, "no flight descriptor", -1},
 		{"no descriptor", []*flight.FlightData{schema, batch}, "InvalidArgument", udfgate.Invalid, "no flight descriptor", -1},
-		{"command", []*flight.FlightData{with(&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: []byte("{}")}, schema)},
-			"InvalidArgument", udfgate.Invalid, "wanted type PATH, got CMD", -1},
-		{"no type", []*flight.FlightData{with(&flight.FlightDescriptor{Path: []string{"echo"}}, schema)},
-			"InvalidArgument", udfgate.Invalid, "wanted type PATH (1), got 0", -1},
+		{
+			"command",
+			[]*flight.FlightData{with(&flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: []byte("{}")}, schema)},
+			"InvalidArgument", udfgate.Invalid, "wanted type PATH, got CMD", -1,
+		},
+		{
+			"no type",
+			[]*flight.FlightData{with(&flight.FlightDescriptor{Path: []string{"echo"}}, schema)},
+			"InvalidArgument", udfgate.Invalid, "wanted type PATH (1), got 0", -1,
+		},
 		{"long path", []*flight.FlightData{with(path("geo", "echo"), schema)}, "InvalidArgument", udfgate.Invalid, "wanted a path of one element, the function's name, got 2", -1},
 		{"no path", []*flight.FlightData{with(path(), schema)}, "InvalidArgument", udfgate.Invalid, "got 0 elements", -1},
 		{"unknown", []*flight.FlightData{with(path("ecko"), schema)}, "NotFound", udfgate.NotFound, `"echo"`, -1},
@@ -211,11 +216,13 @@ type bytesCodec struct{}
 
 func (bytesCodec) Name() string { return "proto" }
 func (bytesCodec) Marshal(v any) ([]byte, error) {
-	return *v.(*[]byte), nil
+	b, _ := v.(*[]byte)
+	return *b, nil
 }
 
 func (bytesCodec) Unmarshal(b []byte, v any) error {
-	*v.(*[]byte) = bytes.Clone(b)
+	to, _ := v.(*[]byte)
+	*to = bytes.Clone(b)
 	return nil
 }
 
@@ -257,8 +264,12 @@ func TestOneByteFrames(t *testing.T) {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	for _, h := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", "/arrow.flight.protocol.FlightService/DoExchange"},
-		{":authority", "test"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/arrow.flight.protocol.FlightService/DoExchange"},
+		{":authority", "test"},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
 	}

@@ -120,7 +120,7 @@ func start(t *testing.T, c Config, bodies map[string]body) *gateway {
 	g := &gateway{t: t, table: table, ended: make(chan error, 1)}
 	g.serve(c)
 	t.Cleanup(func() {
-		g.drain()
+		_ = g.drain() // an error is a call that a test left open
 		if held := g.budget.bytes(); held != 0 {
 			t.Errorf("%d bytes of the budget are still held", held)
 		}
@@ -196,6 +196,12 @@ func ints(values ...int64) arrow.RecordBatch {
 	return array.NewRecordBatch(intSchema, []arrow.Array{b.NewArray()}, int64(len(values)))
 }
 
+// int64s is a copy of a batch's first column.
+func int64s(b arrow.RecordBatch) []int64 {
+	column, _ := b.Column(0).(*array.Int64)
+	return slices.Clone(column.Int64Values())
+}
+
 // big is a batch whose body has n bytes or a little more.
 func big(n int) arrow.RecordBatch { return ints(make([]int64, n/8)...) }
 
@@ -255,7 +261,7 @@ func (c *call) receive() ([]int64, error) {
 		}
 		return nil, io.EOF
 	}
-	return slices.Clone(c.read.RecordBatch().Column(0).(*array.Int64).Int64Values()), nil
+	return int64s(c.read.RecordBatch()), nil
 }
 
 // want receives an answer and compares it.

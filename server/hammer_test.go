@@ -120,7 +120,7 @@ func TestCallsAreLoggedForDebugging(t *testing.T) {
 	if _, err := g.client.GetFlightInfo(t.Context(), path("echo")); err != nil {
 		t.Fatal(err)
 	}
-	g.drain()
+	_ = g.drain()
 	for _, text := range []string{"started call", "finished call", "grpc.method=DoExchange", "grpc.method=GetFlightInfo", "grpc.code=OK"} {
 		if !strings.Contains(log.String(), text) {
 			t.Errorf("no %q in the log:\n%s", text, log.String())

@@ -86,7 +86,7 @@ func TestUnixSockets(t *testing.T) {
 	if _, err := New(Config{Listen: []string{"unix:" + path}, HTTP: "off"}, &Table{}); err == nil || !strings.Contains(err.Error(), "another process listens there") {
 		t.Errorf("a second gateway on one socket: %v", err)
 	}
-	g.drain()
+	_ = g.drain()
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left behind: %v", err)
 	}

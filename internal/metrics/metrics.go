@@ -32,6 +32,7 @@ type Metrics struct {
 	bytes        *prometheus.CounterVec // function, direction
 	crossings    *prometheus.CounterVec // function
 	rejected     *prometheus.CounterVec // reason
+	retries      *prometheus.CounterVec // function
 	workerStarts *prometheus.CounterVec // pool
 	workerExits  *prometheus.CounterVec // pool, reason
 
@@ -110,6 +111,7 @@ func New(reg *prometheus.Registry) *Metrics {
 	m.bytes = counter("udfgate_bytes_total", "Bytes of batches received and answers sent.", "function", "direction")
 	m.crossings = counter("udfgate_crossings_total", "Trips of a chunk to a worker and back.", "function")
 	m.rejected = counter("udfgate_rejected_total", "Calls refused: for what the caller sent, or for a limit.", "reason")
+	m.retries = counter("udfgate_retries_total", "Chunks handed to a further worker because the first did not take them.", "function")
 	m.workerStarts = counter("udfgate_worker_starts_total", "Workers that became ready.", "pool")
 	m.workerExits = counter("udfgate_worker_exits_total", "Workers that ended.", "pool", "reason")
 	m.callSeconds = histogram("udfgate_call_seconds", "Wall time of a call.", timeBuckets, "function", "dialect")
@@ -161,9 +163,10 @@ func (m *Metrics) QueueWait(pool string, d time.Duration) {
 	m.pool(pool).queueSeconds.Observe(d.Seconds())
 }
 
-// Retried notes that a chunk went to a further worker. No metric shows it
-// until retries are built: a series that is always zero would be a lie.
-func (m *Metrics) Retried(string) {}
+// Retried notes that a chunk of a function went to a further worker.
+func (m *Metrics) Retried(function string) {
+	m.retries.WithLabelValues(m.names.label(function)).Inc()
+}
 
 // poolSeries are the children of one pool: a look-up of labels per call would
 // cost more than the observation.

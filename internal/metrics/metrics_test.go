@@ -33,6 +33,7 @@ func fed() (*Metrics, *prometheus.Registry) {
 	m.WorkerStarted("default", 30*time.Millisecond)
 	m.WorkerExited("default", "signal")
 	m.QueueWait("default", 20*time.Microsecond)
+	m.Retried("gcd")
 	m.Rejected(udfgate.QueueFull)
 	f := m.Function(gcd, "gcd")
 	f.ChunkRows(1024)

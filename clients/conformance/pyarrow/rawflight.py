@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 METHOD = "/arrow.flight.protocol.FlightService/DoExchange"
 
 
-def _flight_data_class():  # noqa: ANN202  a generated class
+def _flight_data_class():
     """FlightData's wire form (Flight.proto of Apache Arrow), declared here because pyarrow does not expose it."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="raw_flight.proto", package="raw", syntax="proto3")

@@ -10,7 +10,6 @@ import urllib.request
 import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
-
 from conftest import Gateway
 
 PHASES = ("queue", "coalesce", "start", "conversion", "crossing", "body", "reply", "other")
@@ -22,11 +21,11 @@ class Trailers(flight.ClientMiddlewareFactory):
     def __init__(self) -> None:
         self.last: dict[str, list[str]] = {}
 
-    def start_call(self, info):  # noqa: ANN001, ANN201
+    def start_call(self, info):
         factory = self
 
         class Keep(flight.ClientMiddleware):
-            def received_headers(self, headers):  # noqa: ANN001, ANN202
+            def received_headers(self, headers):
                 factory.last.update(headers)
 
         return Keep()
@@ -193,7 +192,7 @@ def test_reason_row_and_error_id_are_plain_trailers(gateway: Gateway) -> None:
     assert trailers.last["udfgate-batch"] == ["1"]
     assert json.loads(trailers.last["udfgate-bill"][0])["function"] == "picky"
     (error_id,) = trailers.last["udfgate-error-id"]
-    with urllib.request.urlopen(f"http://{gateway.http}/v1/errors/{error_id}") as answer:  # noqa: S310
+    with urllib.request.urlopen(f"http://{gateway.http}/v1/errors/{error_id}") as answer:
         kept = answer.read().decode()
     assert "seventeen" in kept and "functions.py" in kept
 
@@ -261,9 +260,9 @@ def test_many_callers(gateway: Gateway) -> None:
 
 def test_http(gateway: Gateway) -> None:
     for path in ("/healthz", "/readyz"):
-        with urllib.request.urlopen(f"http://{gateway.http}{path}") as answer:  # noqa: S310
+        with urllib.request.urlopen(f"http://{gateway.http}{path}") as answer:
             assert answer.status == 200
-    with urllib.request.urlopen(f"http://{gateway.http}/metrics") as answer:  # noqa: S310
+    with urllib.request.urlopen(f"http://{gateway.http}/metrics") as answer:
         text = answer.read().decode()
     assert 'udfgate_wall_seconds_total{function="add",phase="body"}' in text
     assert "udfgate_workers{" in text

@@ -14,7 +14,6 @@ import random
 import grpc
 import pyarrow as pa
 import pytest
-
 import rawflight
 from conftest import Gateway
 
@@ -67,7 +66,7 @@ def check(channel: grpc.Channel, messages: list[bytes], what: str) -> bool:
     try:
         table = rawflight.decode(messages)
         columns = [table.column(i).to_pylist() for i in range(table.num_columns)]
-    except Exception as e:  # noqa: BLE001
+    except Exception as e:
         raise AssertionError(f"{what}: answered {answer.table.to_pydict()}, pyarrow finds {e!r}") from e
     assert answer.table.column(0).to_pylist() == [mix(*row) for row in zip(*columns)], what
     return True

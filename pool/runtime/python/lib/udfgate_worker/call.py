@@ -35,7 +35,7 @@ ANSWERS_KEPT = 2  # with one chunk queued ahead, RECODE may mean the answer befo
 class Answer:
     """A marshal answer that RECODE may ask for again."""
 
-    __slots__ = ("call", "function", "step", "place", "row", "outcomes")
+    __slots__ = ("call", "function", "outcomes", "place", "row", "step")
 
     def __init__(
         self, call: int, function: Function, step: int, place: tuple, row: int, outcomes: "list | None" = None

@@ -51,7 +51,7 @@ class LoadError(Exception):
 class Failure:
     """One entry of the errors of a RESULT. The row is counted in the batch."""
 
-    __slots__ = ("row", "kind", "name", "text", "trace")
+    __slots__ = ("kind", "name", "row", "text", "trace")
 
     def __init__(self, row: int, kind: int, name: str, text: str, trace: str = "") -> None:
         self.row, self.kind, self.name, self.text, self.trace = row, kind, name, text, trace

@@ -16,7 +16,7 @@ from udfgate_worker.frames import (
 class Times:
     """Nanoseconds of one call by phase, and of the processor in the body (0: not measured)."""
 
-    __slots__ = ("decode", "body", "encode", "cpu")
+    __slots__ = ("body", "cpu", "decode", "encode")
 
     def __init__(self, decode: int = 0, body: int = 0, encode: int = 0) -> None:
         self.decode, self.body, self.encode, self.cpu = decode, body, encode, 0
@@ -29,7 +29,7 @@ class Outcome:
     `failure` is the entry of a failed one. `lo` is its first row in the batch.
     """
 
-    __slots__ = ("status", "lo", "rows", "column", "failure")
+    __slots__ = ("column", "failure", "lo", "rows", "status")
 
     def __init__(
         self, status: int, lo: int = 0, rows: int = 0, column: "tuple | None" = None, failure: "Failure | None" = None

@@ -30,7 +30,7 @@ MISSING = (0, 0)
 class Segment:
     """Rows [lo, hi) of a batch: the fields of its columns, and per column a reader and where its fields begin."""
 
-    __slots__ = ("fields", "readers", "lo", "hi")
+    __slots__ = ("fields", "hi", "lo", "readers")
 
     def __init__(self, fields: tuple, readers: list, lo: int, hi: int) -> None:
         self.fields, self.readers, self.lo, self.hi = fields, readers, lo, hi

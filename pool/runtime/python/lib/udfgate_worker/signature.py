@@ -16,7 +16,7 @@ _VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
 class Parameter:
     """One positional parameter. `hint` is the annotation as written, or NO_HINT."""
 
-    __slots__ = ("name", "hint", "optional")
+    __slots__ = ("hint", "name", "optional")
 
     def __init__(self, name: str, hint: object, optional: bool) -> None:
         self.name, self.hint, self.optional = name, hint, optional
@@ -146,7 +146,7 @@ def _members(hint: object, scope: dict, depth: int) -> list:
 
 def _resolve(text: str, scope: dict, depth: int) -> list:
     try:
-        value = eval(text, scope)  # noqa: S307 - the author's own annotation, in the author's own module
+        value = eval(text, scope)
     except TypeError:
         parts = text.split("|")  # `int | None` before Python 3.10
         if len(parts) == 1 or "[" in text:

@@ -37,11 +37,68 @@ _NAMES.update({
 })  # fmt: skip
 
 _NOT_YET = frozenset(
-    "DATE DATE32 DATE64 TIME TIME32 TIME64 TIMETZ TIMESTAMP TIMESTAMPTZ DATETIME DURATION INTERVAL DECIMAL NUMERIC DEC "
-    "DECIMAL32 DECIMAL64 DECIMAL128 DECIMAL256 NUMBER MONEY HUGEINT UHUGEINT INT128 UINT128 FLOAT16 HALF HALFFLOAT "
-    "HALF_FLOAT JSON JSONB VARIANT UUID ARRAY LIST LARGE_LIST FIXED_SIZE_LIST MAP STRUCT ROW TUPLE UNION NULL ENUM "
-    "LARGE_STRING LARGE_UTF8 LARGE_BINARY STRING_VIEW UTF8_VIEW BINARY_VIEW FIXED_SIZE_BINARY DICTIONARY "
-    "RUN_END_ENCODED MONTH_INTERVAL DAY_TIME_INTERVAL MONTH_DAY_NANO_INTERVAL EXTENSION GEOMETRY VECTOR BIT".split()
+    [
+        "DATE",
+        "DATE32",
+        "DATE64",
+        "TIME",
+        "TIME32",
+        "TIME64",
+        "TIMETZ",
+        "TIMESTAMP",
+        "TIMESTAMPTZ",
+        "DATETIME",
+        "DURATION",
+        "INTERVAL",
+        "DECIMAL",
+        "NUMERIC",
+        "DEC",
+        "DECIMAL32",
+        "DECIMAL64",
+        "DECIMAL128",
+        "DECIMAL256",
+        "NUMBER",
+        "MONEY",
+        "HUGEINT",
+        "UHUGEINT",
+        "INT128",
+        "UINT128",
+        "FLOAT16",
+        "HALF",
+        "HALFFLOAT",
+        "HALF_FLOAT",
+        "JSON",
+        "JSONB",
+        "VARIANT",
+        "UUID",
+        "ARRAY",
+        "LIST",
+        "LARGE_LIST",
+        "FIXED_SIZE_LIST",
+        "MAP",
+        "STRUCT",
+        "ROW",
+        "TUPLE",
+        "UNION",
+        "NULL",
+        "ENUM",
+        "LARGE_STRING",
+        "LARGE_UTF8",
+        "LARGE_BINARY",
+        "STRING_VIEW",
+        "UTF8_VIEW",
+        "BINARY_VIEW",
+        "FIXED_SIZE_BINARY",
+        "DICTIONARY",
+        "RUN_END_ENCODED",
+        "MONTH_INTERVAL",
+        "DAY_TIME_INTERVAL",
+        "MONTH_DAY_NANO_INTERVAL",
+        "EXTENSION",
+        "GEOMETRY",
+        "VECTOR",
+        "BIT",
+    ]
 )
 
 
