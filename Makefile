@@ -24,7 +24,7 @@ demo: build .venv/demo/ready .data/flights.csv ## the main job on real data: com
 	@UDFGATE_BINARY=bin/udfgate .venv/demo/bin/python examples/demo.py .data/flights.csv
 
 .venv/demo/ready: examples/requirements.txt
-	$(PYTHON) -m venv .venv/demo
+	$(PYTHON) -m venv --clear .venv/demo
 	.venv/demo/bin/python -m pip install -q --disable-pip-version-check --prefer-binary -r examples/requirements.txt
 	touch $@
 
@@ -40,7 +40,7 @@ test: build .venv/test/ready ## all tests
 	UDFGATE_BINARY=$(CURDIR)/bin/udfgate .venv/test/bin/python -m pytest -q clients/conformance
 
 .venv/test/ready: clients/conformance/requirements.txt
-	$(PYTHON) -m venv .venv/test
+	$(PYTHON) -m venv --clear .venv/test
 	.venv/test/bin/python -m pip install -q --disable-pip-version-check --prefer-binary -r clients/conformance/requirements.txt
 	touch $@
 
@@ -72,7 +72,7 @@ bin/golangci-lint:
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
 .venv/lint/ready:
-	$(PYTHON) -m venv .venv/lint
+	$(PYTHON) -m venv --clear .venv/lint
 	.venv/lint/bin/python -m pip install -q --disable-pip-version-check ruff==$(RUFF_VERSION)
 	touch $@
 

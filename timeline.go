@@ -83,6 +83,9 @@ type Ledger struct {
 	started bool
 	settled int64 // everything before it is booked
 	edges   []int64
+	// Enough for two short batches without an allocation.
+	openRoom  [16]Span
+	edgesRoom [32]int64
 }
 
 // Add takes a finished timeline. Its spans are clipped to [From, To).
@@ -91,7 +94,7 @@ func (l *Ledger) Add(t *Timeline) {
 		return
 	}
 	if l.open == nil {
-		l.open, l.edges = make([]Span, 0, len(t.inline)+4), make([]int64, 0, 2*(len(t.inline)+4))
+		l.open, l.edges = l.openRoom[:0], l.edgesRoom[:0]
 	}
 	l.put(Span{StateOther, t.From, t.To})
 	for _, s := range t.Spans {

@@ -19,12 +19,23 @@ const (
 	// TextBytesMax is what int32 offsets can address: the most data that a utf8
 	// or binary column of one batch can hold.
 	TextBytesMax = math.MaxInt32
-	// answerBytesName is the flag behind TakeAnswer's max.
-	answerBytesName = "--max-message-bytes"
 	// answerAlign is where each buffer of an answer begins; readers that map
 	// values into vectors need no copy then.
 	answerAlign = 64
 )
+
+// AnswerLimits bound what TakeAnswer makes. BytesName is the flag that the error
+// quotes.
+type AnswerLimits struct {
+	BytesMax  int64 // of the body
+	BytesName string
+}
+
+// TooLarge is the error of an answer of size bytes, which is over the limit.
+func (l AnswerLimits) TooLarge(size int64) error {
+	return udfgate.Invalidf(udfgate.ShapeTooLarge, "result of %d bytes is over %s %d; send smaller batches",
+		size, l.BytesName, l.BytesMax)
+}
 
 // ResultColumn is a result column as a RESULT frame describes it. Buffer
 // offsets count from the start of the answer's region.
@@ -51,19 +62,18 @@ func (e *TagError) Error() string {
 
 // TakeAnswer copies a result column out of region and verifies the copy. region
 // is memory that the worker may change at any time: every length in it is read
-// once, and nothing is believed that was not checked after it was copied. max
-// bounds the body of the answer.
+// once, and nothing is believed that was not checked after it was copied.
 //
 // # Errors
 //
 // *TagError asks for a RECODE; *udfgate.Error Invalid says that the answer is
 // over a limit; any other error means that the worker broke the protocol.
-func TakeAnswer(field udfgate.Field, rows int64, blockRows int, rc *ResultColumn, region []byte, max int64) (*Answer, error) {
+func TakeAnswer(field udfgate.Field, rows int64, blockRows int, rc *ResultColumn, region []byte, limits AnswerLimits) (*Answer, error) {
 	if rows < 0 || rows > RowsMax {
 		return nil, fmt.Errorf("answer of %d rows, wanted 0 to %d", rows, int64(RowsMax))
 	}
 	kind := field.Type.Kind
-	t := &taker{kind: kind, nullable: field.Nullable, rows: rows, blockRows: int64(blockRows), rc: rc, region: region, max: max}
+	t := &taker{kind: kind, nullable: field.Nullable, rows: rows, blockRows: int64(blockRows), rc: rc, region: region, limits: limits}
 	var err error
 	switch {
 	case rc.Form == FormArrow && kind.Variable():
@@ -117,7 +127,7 @@ type taker struct {
 	blockRows int64
 	rc        *ResultColumn
 	region    []byte
-	max       int64
+	limits    AnswerLimits
 
 	body     *Block
 	size     int64
@@ -135,18 +145,13 @@ func (t *taker) place(n int64) Buffer {
 	return Buffer{Offset: at, Length: n}
 }
 
-// allocate gets the body for what was placed, if max allows for it.
+// allocate gets the body for what was placed, if the limits allow for it.
 func (t *taker) allocate() error {
-	if t.size > t.max {
-		return t.tooLarge(t.size)
+	if t.size > t.limits.BytesMax {
+		return t.limits.TooLarge(t.size)
 	}
 	t.body = NewBlock(int(t.size))
 	return nil
-}
-
-func (t *taker) tooLarge(size int64) error {
-	return udfgate.Invalidf(udfgate.ShapeTooLarge, "result of %d bytes is over %s %d; send smaller batches",
-		size, answerBytesName, t.max)
 }
 
 func textTooLarge(kind udfgate.Kind, size int64) error {
@@ -179,17 +184,26 @@ func (t *taker) wantBuffers(n int) error {
 	return nil
 }
 
+// answerRoom is an answer with room for its header, so that it is one piece.
+type answerRoom struct {
+	Answer
+	nodes   [1]Node
+	buffers [3]Buffer
+}
+
 // answer hands the body over. Gaps between buffers are zeroed here: blocks are
 // recycled without clearing, and what they held belongs to other calls.
 func (t *taker) answer() *Answer {
 	if t.nulls == 0 {
 		t.validity = Buffer{Offset: 0}
 	}
-	a := &Answer{Rows: t.rows, Nodes: []Node{{Length: t.rows, Nulls: t.nulls}}, Body: t.body}
+	room := &answerRoom{nodes: [...]Node{{Length: t.rows, Nulls: t.nulls}}}
+	a := &room.Answer
+	a.Rows, a.Nodes, a.Body = t.rows, room.nodes[:], t.body
 	if t.kind.Variable() {
-		a.Buffers = []Buffer{t.validity, t.offsets, t.data}
+		a.Buffers = append(room.buffers[:0], t.validity, t.offsets, t.data)
 	} else {
-		a.Buffers = []Buffer{t.validity, t.values}
+		a.Buffers = append(room.buffers[:0], t.validity, t.values)
 	}
 	body := t.body.Bytes()
 	end := int64(0)

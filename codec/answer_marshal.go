@@ -77,10 +77,10 @@ func (m *marshalTaker) place() (err error) {
 	}
 	t.offsets = t.place(4 * (t.rows + 1))
 	t.data = t.place(0)
-	if t.size > t.max {
-		return t.tooLarge(t.size)
+	if t.size > t.limits.BytesMax {
+		return t.limits.TooLarge(t.size)
 	}
-	t.data.Length = min(int64(len(m.blocks)), (t.max-t.size)&^(bufferAlign-1), TextBytesMax)
+	t.data.Length = min(int64(len(m.blocks)), (t.limits.BytesMax-t.size)&^(bufferAlign-1), TextBytesMax)
 	t.size = roundUp(t.size+t.data.Length, bufferAlign)
 	if err := t.allocate(); err != nil {
 		return err
@@ -233,8 +233,8 @@ func (m *marshalTaker) grow(need int64) error {
 	}
 	size := roundUp(m.data.Offset+total, bufferAlign)
 	switch {
-	case size > m.max:
-		return m.tooLarge(size)
+	case size > m.limits.BytesMax:
+		return m.limits.TooLarge(size)
 	case total > TextBytesMax:
 		return textTooLarge(m.kind, total)
 	case total < m.used+need:

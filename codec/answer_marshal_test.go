@@ -72,7 +72,7 @@ func TestTakeMarshalOfCPython(t *testing.T) {
 						blocks = append(blocks, python.dumps(part))
 					}
 					rc, region := marshalAnswer(blocks...)
-					a, err := TakeAnswer(f, int64(len(want)), blockRows, rc, region, answerMax)
+					a, err := TakeAnswer(f, int64(len(want)), blockRows, rc, region, answerLimits)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -114,7 +114,7 @@ func TestTakeMarshalReferences(t *testing.T) {
 			block := python.eval(c.expression)
 			f := field("c", c.kind)
 			rc, region := marshalAnswer(block, block)
-			a, err := TakeAnswer(f, int64(2*len(c.want)), len(c.want), rc, region, answerMax)
+			a, err := TakeAnswer(f, int64(2*len(c.want)), len(c.want), rc, region, answerLimits)
 			if err != nil {
 				t.Fatalf("%v: %q", err, block)
 			}
@@ -146,7 +146,7 @@ func TestTakeMarshalAsksForRecode(t *testing.T) {
 			block := python.eval(c.expression)
 			rows := int64(binary.LittleEndian.Uint32(block[1:]))
 			rc, region := marshalAnswer(block)
-			_, err := TakeAnswer(field("c", c.kind), rows, 64, rc, region, answerMax)
+			_, err := TakeAnswer(field("c", c.kind), rows, 64, rc, region, answerLimits)
 			e, ok := errors.AsType[*TagError](err)
 			if !ok || *e != c.want {
 				t.Errorf("got %#v (%v), wanted %#v, from %q", e, err, c.want, block)
@@ -161,7 +161,7 @@ func TestTakeMarshalNullOfStrictResult(t *testing.T) {
 	strict := udfgate.Field{Name: "c", Type: udfgate.Type{Kind: udfgate.Utf8}}
 	for _, values := range []testColumn{{"a", nil}, append(slices.Repeat(testColumn{strings.Repeat("x", 50)}, 40), nil, "y")} {
 		rc, region := marshalAnswer(naiveMarshal(values, true))
-		_, err := TakeAnswer(strict, int64(len(values)), 64, rc, region, answerMax)
+		_, err := TakeAnswer(strict, int64(len(values)), 64, rc, region, answerLimits)
 		want := TagError{int64(slices.Index(values, any(nil))), 'N'}
 		if e, ok := errors.AsType[*TagError](err); !ok || *e != want {
 			t.Errorf("got %v, wanted %v", err, &want)
@@ -200,7 +200,7 @@ func TestTakeMarshalRefuses(t *testing.T) {
 			if c.spoil != nil {
 				c.spoil(rc, region)
 			}
-			_, err := TakeAnswer(field("c", udfgate.Utf8), 2, 64, rc, region, answerMax)
+			_, err := TakeAnswer(field("c", udfgate.Utf8), 2, 64, rc, region, answerLimits)
 			if err == nil || err.Error() != c.want || brokenProtocol(err) != nil {
 				t.Errorf("got    %v (%T)\nwanted %s", err, err, c.want)
 			}
@@ -281,7 +281,7 @@ func compareTake(t testing.TB, k udfgate.Kind, block []byte, rows int) {
 	t.Helper()
 	want, wantErr := naiveLoads(k, block, rows)
 	rc, region := marshalAnswer(block)
-	a, err := TakeAnswer(field("c", k), int64(rows), BlockRowsMax, rc, region, answerMax)
+	a, err := TakeAnswer(field("c", k), int64(rows), BlockRowsMax, rc, region, answerLimits)
 	switch {
 	case wantErr == nil && err == nil:
 		defer a.Release()
@@ -355,7 +355,7 @@ func TestTakeMarshalBomb(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			f := udfgate.Field{Type: udfgate.Type{Kind: udfgate.Utf8}}
-			_, err := TakeAnswer(f, int64(c.blocks*rows), rows, rc, region, c.max)
+			_, err := TakeAnswer(f, int64(c.blocks*rows), rows, rc, region, upTo(c.max))
 			runtime.ReadMemStats(&after)
 			e, ok := errors.AsType[*udfgate.Error](err)
 			if !ok || e.Shape != udfgate.ShapeTooLarge || e.Error() != c.want {
@@ -373,7 +373,7 @@ func TestTakeMarshalGrows(t *testing.T) {
 	f, rows := field("s", udfgate.Utf8), 300
 	want := slices.Repeat(testColumn{strings.Repeat("x", 5000)}, rows)
 	rc, region := marshalAnswer(bomb(5000, rows))
-	a, err := TakeAnswer(f, int64(rows), 4096, rc, region, 5000*300+2048)
+	a, err := TakeAnswer(f, int64(rows), 4096, rc, region, upTo(5000*300+2048))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +412,7 @@ func TestTakeMarshalOfShiftingArena(t *testing.T) {
 	})
 	f := field("s", udfgate.Utf8)
 	for range 3000 {
-		a, err := TakeAnswer(f, 68, 4096, rc, shared, answerMax)
+		a, err := TakeAnswer(f, 68, 4096, rc, shared, answerLimits)
 		if err != nil {
 			continue
 		}

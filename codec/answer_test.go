@@ -14,6 +14,12 @@ import (
 
 const answerMax = 1 << 26 // of tests that are not about the limit
 
+var answerLimits = upTo(answerMax)
+
+func upTo(bytesMax int64) AnswerLimits {
+	return AnswerLimits{BytesMax: bytesMax, BytesName: "--max-message-bytes"}
+}
+
 // checkAnswer compares an answer with the values it should hold, by this
 // package's own reading and by arrow-go's.
 func checkAnswer(t *testing.T, f udfgate.Field, a *Answer, want testColumn) {
@@ -43,7 +49,7 @@ func TestTakeArrow(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%+v/rows=%d/nulls=%d%%", k, o, rows, nulls), func(t *testing.T) {
 						f, col := field("c", k), randomColumn(r, k, rows, nulls)
 						rc, region := arrowAnswer(f, col, o)
-						a, err := TakeAnswer(f, int64(rows), BlockRowsMax, rc, region, answerMax)
+						a, err := TakeAnswer(f, int64(rows), BlockRowsMax, rc, region, answerLimits)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -59,7 +65,7 @@ func TestTakeArrow(t *testing.T) {
 func TestTakeArrowDropsBytesUnderNulls(t *testing.T) {
 	f, col := field("s", udfgate.Utf8), testColumn{"ä", nil, "b", nil, nil, "€"}
 	rc, region := arrowAnswer(f, col, bodyOptions{rubbish: true})
-	a, err := TakeAnswer(f, 6, 64, rc, region, answerMax)
+	a, err := TakeAnswer(f, 6, 64, rc, region, answerLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +117,7 @@ func TestTakeFlat(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/rows=%d/nulls=%d%%/valid=%v", k, rows, nulls, sendValid), func(t *testing.T) {
 						f, col := field("c", k), randomColumn(r, k, rows, nulls)
 						rc, region := flatAnswer(k, col, sendValid)
-						a, err := TakeAnswer(f, int64(rows), BlockRowsMax, rc, region, answerMax)
+						a, err := TakeAnswer(f, int64(rows), BlockRowsMax, rc, region, answerLimits)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -172,7 +178,7 @@ func TestTakeRefusesFixedAndArrow(t *testing.T) {
 			if rc.Form == FormArrow {
 				rows = 2
 			}
-			_, err := TakeAnswer(c.field, rows, 64, rc, region, answerMax)
+			_, err := TakeAnswer(c.field, rows, 64, rc, region, answerLimits)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("got    %v\nwanted %s", err, c.want)
 			}
@@ -198,7 +204,7 @@ func brokenProtocol(err error) error {
 func TestTakeLimit(t *testing.T) {
 	f := field("i", udfgate.Int64)
 	rc, region := flatAnswer(udfgate.Int64, make(testColumn, 1000), false)
-	_, err := TakeAnswer(f, 1000, 64, rc, region, 5000)
+	_, err := TakeAnswer(f, 1000, 64, rc, region, upTo(5000))
 	e, ok := errors.AsType[*udfgate.Error](err)
 	if !ok || e.Reason != udfgate.Invalid || e.Shape != udfgate.ShapeTooLarge ||
 		!strings.Contains(e.Message, "--max-message-bytes 5000") {

@@ -131,7 +131,7 @@ func BenchmarkTake(b *testing.B) {
 			benchCopy(b, region, benchRows)
 			b.Run("take", func(b *testing.B) {
 				for b.Loop() {
-					a, err := TakeAnswer(c.fields[0], benchRows, blockRows, rc, region, 1<<30)
+					a, err := TakeAnswer(c.fields[0], benchRows, blockRows, rc, region, upTo(1<<30))
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -148,7 +148,7 @@ func BenchmarkTake(b *testing.B) {
 func BenchmarkTakeConstant(b *testing.B) {
 	rc, region := marshalAnswer(bomb(18, BlockRowsMax))
 	for b.Loop() {
-		a, err := TakeAnswer(field("s", udfgate.Utf8), BlockRowsMax, BlockRowsMax, rc, region, answerMax)
+		a, err := TakeAnswer(field("s", udfgate.Utf8), BlockRowsMax, BlockRowsMax, rc, region, answerLimits)
 		if err != nil {
 			b.Fatal(err)
 		}

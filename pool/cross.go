@@ -41,6 +41,7 @@ type crossing struct {
 	began  int64 // instant of the CALL, or of the RECODE
 	ended  int64 // instant at which the RESULT had been read
 	result result
+	booked bool // the last RESULT came, and its times are booked
 
 	refused int64 // bytes that a NEED asked for in vain
 	noRoom  error // why an output arena could not be made, if that was the reason
@@ -52,20 +53,24 @@ type crossing struct {
 	// crossing, after which the socket belongs to the next one.
 	mu       sync.Mutex
 	ctx      context.Context
-	disarm   func() bool
-	turn     uint64 // of the crossing; an old callback sees another
-	cancelAt int64  // the caller went away: the worker is killed then
+	disarm   func() bool // set once the context is watched, by the lease holder
+	turn     uint64      // of the crossings that were watched; an old callback sees another
+	cancelAt int64       // the caller went away: the worker is killed then
 }
 
-// run does one crossing.
+// run does one crossing in a lease that began at the instant at. own is the
+// function's own time limit, 0 for none.
 //
 // # Errors
 //
 // *notTaken: the worker got nothing of it. *udfgate.Error: everything else;
 // where the worker is to blame it has been ended.
-func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration) (*codec.Answer, error) {
-	x.begin(ctx, call, c, own)
+func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration, at int64) (*codec.Answer, error) {
+	x.begin(ctx, call, c, own, at)
 	defer x.finish()
+	if x.limit.at <= at { // the caller's: no reason to end a worker
+		return nil, errTimeout(x.limit, "")
+	}
 	if err := x.dispatch(); err != nil {
 		return nil, x.settle(err)
 	}
@@ -82,18 +87,17 @@ func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own ti
 		case recoded || !x.w.hello.marshal():
 			return nil, x.settle(broken("answer: %v", tag))
 		}
-		x.began, x.only = clock.Now(), false
+		x.began, x.booked, x.only = clock.Now(), false, false
 		if err := x.write(appendHeader(x.w.link.out[:0], frameRecode, call.ID, 0)); err != nil {
 			return nil, x.settle(err)
 		}
 	}
 }
 
-// begin sets up the limits. own is the function's own time limit, 0 for none.
-func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration) {
-	now := clock.Now()
+// begin sets up the limits.
+func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration, now int64) {
 	config := &x.w.pool.config
-	x.ctx, x.call, x.chunk, x.refused, x.noRoom = ctx, call, c, 0, nil
+	x.ctx, x.call, x.chunk, x.refused, x.noRoom, x.booked = ctx, call, c, 0, nil, false
 	x.limit = limit{at: now + int64(config.Timeout), length: config.Timeout, name: "--timeout"}
 	if own > 0 {
 		x.limit = x.limit.sooner(limit{at: now + int64(own), length: own, name: "the function's timeout"})
@@ -102,20 +106,20 @@ func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own 
 		x.limit = x.limit.sooner(limitOf(call))
 	} else if at, ok := ctx.Deadline(); ok {
 		left := time.Until(at)
-		x.limit = x.limit.sooner(limit{at: now + int64(left), length: left.Round(time.Millisecond), name: "the caller's deadline"})
+		x.limit = x.limit.sooner(limit{at: now + int64(left), length: left.Round(time.Millisecond), name: callersDeadline})
 	}
 	x.began = now
 }
 
-// finish ends the watching of the context.
+// finish ends the watching of the context, if that has begun.
 func (x *crossing) finish() {
-	x.mu.Lock()
 	if x.disarm != nil {
+		x.mu.Lock()
 		x.disarm()
+		x.turn++
+		x.disarm, x.cancelAt = nil, 0
+		x.mu.Unlock()
 	}
-	x.turn++
-	x.disarm, x.cancelAt = nil, 0
-	x.mu.Unlock()
 	x.ctx, x.call, x.chunk = nil, nil, nil
 }
 
@@ -246,7 +250,7 @@ func (x *crossing) cancelled(turn uint64) {
 // setDeadline wakes a blocked read or write at the instant.
 func (x *crossing) setDeadline(at int64) {
 	// Only a closed socket refuses, and then no read blocks.
-	_ = x.w.link.conn.SetDeadline(time.Now().Add(time.Duration(at - clock.Now())))
+	_ = x.w.link.conn.SetDeadline(clock.Time(at))
 }
 
 // need answers a NEED: a larger output arena, or a refusal.

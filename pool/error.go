@@ -10,6 +10,14 @@ import (
 	"time"
 
 	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/internal/clock"
+)
+
+const (
+	// answerBytesName is the flag behind Config.AnswerBytesMax.
+	answerBytesName = "--max-message-bytes"
+	// callersDeadline names a limit that is the context's.
+	callersDeadline = "the caller's deadline"
 )
 
 // limit is what ends a chunk: an instant, its length, and the flag or option
@@ -91,13 +99,20 @@ func errTimeout(l limit, detail string) error {
 	return e
 }
 
-// errContext is the error of a call whose context has ended. A server that
-// sees context.Canceled in it has nobody to answer.
+// errContext is the error of a call whose context has ended. It wraps
+// context.Canceled only if the caller went away before its deadline: one that
+// waits no longer than that may cancel before our clock says so.
 func errContext(ctx context.Context, call *udfgate.Call) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && call.Deadline != 0 {
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch {
+	case call.Deadline != 0 && (late || clock.Now() >= call.Deadline):
 		return errTimeout(limitOf(call), "")
+	case late:
+		return udfgate.Errorf(udfgate.Timeout, "timeout: %s has passed", callersDeadline)
 	}
-	return udfgate.Errorf(udfgate.Timeout, "the caller went away: %w", context.Cause(ctx))
+	e := udfgate.Errorf(udfgate.Timeout, "the caller went away")
+	e.Err = context.Canceled
+	return e
 }
 
 // errLost is the loss of a worker: what happened, and its last output.
@@ -118,13 +133,12 @@ func errExit(exit Exit, words string) error {
 
 // errBody is what the body did wrong, as the worker reported it.
 func errBody(e *rowError) error {
-	class := strings.ToValidUTF8(string(e.class), "\uFFFD")
-	text := oneLine(strings.ToValidUTF8(string(e.text), "\uFFFD"))
+	class, text := validText(e.class), oneLine(validText(e.text))
 	out := &udfgate.Error{
-		Reason: udfgate.UserError, Row: e.row, Exception: class, Message: class,
-		Detail: strings.ToValidUTF8(string(e.trace), "\uFFFD"),
+		Reason: udfgate.UserError, Row: e.row, Exception: class, Message: class + text,
+		Detail: validText(e.trace),
 	}
-	if text != "" {
+	if class != "" && text != "" { // an error of no row may come without a class
 		out.Message = class + ": " + text
 	}
 	if e.kind == errorNoRow {
@@ -132,6 +146,9 @@ func errBody(e *rowError) error {
 	}
 	return out
 }
+
+// validText is what a worker wrote as text that can be sent on.
+func validText(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 // cut is at most n bytes of s, whole characters.
 func cut(s string, n int) string {
@@ -141,15 +158,10 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-// oneLine keeps a message on one line; the trace has it as it was.
-func oneLine(s string) string {
-	return strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(s)
-}
+var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
-func errTooLarge(wanted, most int64) error {
-	return udfgate.Invalidf(udfgate.ShapeTooLarge,
-		"result of %d bytes is over --max-message-bytes %d; send smaller batches", wanted, most)
-}
+// oneLine keeps a message on one line; the trace has it as it was.
+func oneLine(s string) string { return lineBreaks.Replace(s) }
 
 // named puts the function's name on an error that leaves the room.
 func named(err error, f *udfgate.Function) error {

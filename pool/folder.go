@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ func newFolder() (folder, error) {
 func (f folder) home() string { return filepath.Join(f.path, "home") }
 func (f folder) temp() string { return filepath.Join(f.path, "tmp") }
 
-func (f folder) remove() error { return removeAll(f.path) }
+func (f folder) remove() error { return os.RemoveAll(f.path) }
 
 // environment is the whole environment of a worker: nothing of the gateway's
 // own but what names programs, language and time zone. added wins.
@@ -38,8 +39,8 @@ func environment(f folder, added []string) []string {
 	env := []string{
 		"HOME=" + f.home(),
 		"TMPDIR=" + f.temp(),
-		"PATH=" + fallback(os.Getenv("PATH"), "/usr/local/bin:/usr/bin:/bin"),
-		"LANG=" + fallback(os.Getenv("LANG"), "C.UTF-8"),
+		"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/local/bin:/usr/bin:/bin"),
+		"LANG=" + cmp.Or(os.Getenv("LANG"), "C.UTF-8"),
 		// Without both, a list of text that is marshalled gets fresh pages from
 		// the kernel for every block: glibc gives memory over 128 KiB back.
 		"MALLOC_MMAP_THRESHOLD_=67108864",
@@ -60,21 +61,4 @@ func environment(f folder, added []string) []string {
 		env = append(env, v)
 	}
 	return env
-}
-
-func fallback(v, otherwise string) string {
-	if v == "" {
-		return otherwise
-	}
-	return v
-}
-
-// interpreter is the program that a --python value names: the value itself, or
-// the one in a virtual environment.
-func interpreter(python string) string {
-	info, err := os.Stat(python)
-	if err != nil || !info.IsDir() {
-		return python
-	}
-	return filepath.Join(python, "bin", "python3")
 }

@@ -11,20 +11,25 @@ import (
 
 var one, two, none = []string{"int64"}, []string{"int64", "int64"}, []string{}
 
+// slowLie is how long the function of that name takes.
+const slowLie = 60 * time.Millisecond
+
 // same is the honest part of every special.
 func same(args []any) (any, *goRaise) { return args[0], nil }
+
+func add(args []any) (any, *goRaise) {
+	a, oka := args[0].(int64)
+	b, okb := args[1].(int64)
+	if !oka || !okb {
+		return nil, nil
+	}
+	return a + b, nil
+}
 
 // goBodies are the functions of the worker, by number.
 var goBodies = []goBody{
 	{name: "same", args: one, result: "int64", run: same},
-	{name: "add", args: two, result: "int64", run: func(args []any) (any, *goRaise) {
-		a, oka := args[0].(int64)
-		b, okb := args[1].(int64)
-		if !oka || !okb {
-			return nil, nil
-		}
-		return a + b, nil
-	}},
+	{name: "add", args: two, result: "int64", run: add},
 	{name: "even", args: one, result: "bool", run: func(args []any) (any, *goRaise) {
 		a, ok := args[0].(int64)
 		if !ok {
@@ -50,6 +55,8 @@ var goBodies = []goBody{
 			return nil, &goRaise{3, "KeyError", "the function is gone", ""}
 		case int64(10):
 			return nil, &goRaise{1, "StopIteration", "", ""}
+		case int64(11):
+			return nil, &goRaise{3, "", "wanted 2 columns, got 1", ""}
 		}
 		return args[0], nil
 	}},
@@ -62,6 +69,10 @@ var goBodies = []goBody{
 		fmt.Fprintln(os.Stderr, "asleep")
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		return args[0], nil
+	}},
+	{name: "slow_add", args: two, result: "int64", run: func(args []any) (any, *goRaise) {
+		time.Sleep(3 * time.Millisecond)
+		return add(args)
 	}},
 	{name: "brief", args: one, result: "int64", timeout: 50 * time.Millisecond, run: func([]any) (any, *goRaise) {
 		time.Sleep(time.Hour)
@@ -134,10 +145,10 @@ var goBodies = []goBody{
 	{name: "exit_after", args: one, result: "int64", run: same, special: func(w *goWorker, c *goCall) error {
 		r, err := w.answer(c)
 		if err == nil {
-			err = w.reply(c, r)
+			_ = w.reply(c, r)
 		}
 		os.Exit(6)
-		return err
+		return nil
 	}},
 	{name: "bytewise", args: one, result: "int64", run: same, special: func(w *goWorker, c *goCall) error {
 		r, err := w.answer(c)
@@ -166,6 +177,10 @@ var goBodies = []goBody{
 	}},
 	{name: "need_short", args: one, result: "int64", special: func(w *goWorker, c *goCall) error {
 		return w.send(8, 0, c.id, []byte{1, 2, 3, 4})
+	}},
+	{name: "slow_lie", args: one, result: "int64", special: func(w *goWorker, c *goCall) error {
+		time.Sleep(slowLie)
+		return w.send(12, 0, c.id, make([]byte, 8))
 	}},
 	lie("wrong_call", func(c *goCall, _ *goResult) { c.id++ }),
 	lie("lie_offset", func(_ *goCall, r *goResult) { r.segments[0].buffers[1][0] = 1 << 40 }),

@@ -106,17 +106,23 @@ func (p *Pool) dud() {
 // join adds a started worker to the pool and gives it to the call that has
 // waited longest. The caller's hold ends here.
 func (p *Pool) join(w *worker) {
-	defer w.release()
+	if !p.enlist(w) {
+		w.end(ReapedClosed) // unless it died in the moment it was ready
+	}
+	w.release()
+}
+
+// enlist is join under the lock; false if the pool is closed or the worker dead.
+func (p *Pool) enlist(w *worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.starts--
-	p.failures, p.nextStart, p.lastFailure = 0, time.Time{}, nil
 	if p.closed || w.state.to(stateIdle) != nil {
-		w.end(ReapedClosed) // unless it died in the moment it was ready
 		p.dud()
 		p.grow()
-		return
+		return false
 	}
+	p.failures, p.nextStart, p.lastFailure = 0, time.Time{}, nil
 	now := clock.Now()
 	p.live[w] = struct{}{}
 	w.readyAt = now
@@ -130,13 +136,14 @@ func (p *Pool) join(w *worker) {
 	if p.queue.length > 0 {
 		p.grow() // after failures only one was on its way, whoever waited
 	}
+	return true
 }
 
 // fail ends a leased worker that did something wrong, or too slowly, and keeps
 // the slots that it may still read until it is dead.
 func (p *Pool) fail(w *worker, reason string, c *chunk) {
 	if c != nil {
-		w.pins = c.pin(w.pins)
+		w.pin(c)
 	}
 	p.mu.Lock()
 	p.unready(w)
@@ -178,7 +185,9 @@ func (p *Pool) bury(w *worker) {
 		return // whoever starts it sees to the rest
 	}
 	delete(p.live, w)
-	p.aliveNS += clock.Now() - w.readyAt
+	now := clock.Now()
+	p.aliveNS += now - w.readyAt
+	p.stopClock(w, now) // its lease may last until its last words are read
 	if i := slices.Index(p.idle, w); i >= 0 {
 		p.idle = slices.Delete(p.idle, i, i+1)
 	}

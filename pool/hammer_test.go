@@ -5,6 +5,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,8 +14,23 @@ import (
 
 var (
 	hammerSeed = flag.Uint64("seed", 0, "seed of the hammer; 0 picks one")
-	hammerTime = flag.Duration("hammer", time.Second, "how long the hammer runs")
+	hammerTime = flag.Duration("hammer", 0, "the least that the hammer runs")
 )
+
+// The hammer stops once it has seen this much, or after hammerMost.
+const (
+	hammerKills = 40
+	hammerRight = 200
+	hammerLost  = 10
+	hammerMost  = 4 * time.Second
+)
+
+// hammer counts what has happened.
+type hammer struct{ kills, right, lost atomic.Int64 }
+
+func (c *hammer) seen() bool {
+	return c.kills.Load() >= hammerKills && c.right.Load() >= hammerRight && c.lost.Load() >= hammerLost
+}
 
 // TestPool_hammer kills workers at random under concurrent calls. Every call is
 // answered right, or says that its worker was lost.
@@ -25,44 +41,53 @@ func TestPool_hammer(t *testing.T) {
 	}
 	t.Logf("seed %d (replay with -seed)", seed)
 	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 3 })
-	end := time.Now().Add(*hammerTime)
+	var count hammer
+	least, most := time.Now().Add(*hammerTime), time.Now().Add(max(hammerMost, *hammerTime))
+	on := func() bool {
+		now := time.Now()
+		return now.Before(most) && (now.Before(least) || !count.seen())
+	}
 	var done sync.WaitGroup
-	var mu sync.Mutex
-	right, lost := 0, 0
 	for g := range 4 {
 		random := rand.New(rand.NewPCG(seed, uint64(g)))
 		done.Go(func() {
-			for time.Now().Before(end) {
-				ok := h.hammerOnce(random)
-				mu.Lock()
-				if ok {
-					right++
+			for on() {
+				if h.hammerOnce(random) {
+					count.right.Add(1)
 				} else {
-					lost++
+					count.lost.Add(1)
 				}
-				mu.Unlock()
 			}
 		})
 	}
 	done.Go(func() {
 		random := rand.New(rand.NewPCG(seed, 1000))
-		for time.Now().Before(end) {
+		for on() {
 			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 			n := int(h.launcher.launched.Load())
-			_ = h.launcher.process(max(0, n-1-random.IntN(3))).Kill()
+			if h.launcher.process(max(0, n-1-random.IntN(3))).killed() {
+				count.kills.Add(1)
+			}
 		}
 	})
 	done.Wait()
-	t.Logf("%d calls right, %d lost, %d workers", right, lost, h.launcher.launched.Load())
-	if right == 0 {
-		t.Error("no call was answered")
+	t.Logf("%d kills, %d calls right, %d lost, %d workers",
+		count.kills.Load(), count.right.Load(), count.lost.Load(), h.launcher.launched.Load())
+	if count.right.Load() == 0 || count.lost.Load() == 0 {
+		t.Error("want calls that were answered and calls that a kill has hit")
 	}
 	h.must("same", []int64{1})
 }
 
+// killed kills the process; false if it was gone.
+func (p *testProcess) killed() bool { return p.cmd.Process.Kill() == nil }
+
 // hammerOnce makes one call and checks its answer; false if its worker was lost.
 func (h *harness) hammerOnce(random *rand.Rand) bool {
-	n := 1 + random.IntN(300)
+	name, n := "add", 1+random.IntN(300)
+	if random.IntN(8) == 0 {
+		name, n = "slow_add", 1 // long enough for a kill to hit it
+	}
 	a, b := make([]int64, n), make([]any, n)
 	for i := range n {
 		a[i] = random.Int64N(1 << 40)
@@ -71,7 +96,7 @@ func (h *harness) hammerOnce(random *rand.Rand) bool {
 		}
 	}
 	b[0] = int64(1)
-	got, _, err := h.call("add", a, b)
+	got, _, err := h.call(name, a, b)
 	if e, ok := errors.AsType[*udfgate.Error](err); ok && e.Reason == udfgate.WorkerLost {
 		return false
 	}

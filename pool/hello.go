@@ -22,7 +22,6 @@ type hello struct {
 	Slots    int      `json:"slots"`
 	Forms    []string `json:"forms"`
 	Site     []string `json:"site"`
-	Features []string `json:"features"`
 }
 
 // parseHello reads a HELLO and refuses a worker that this gateway cannot use.

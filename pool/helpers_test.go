@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 func leftBehind() error {
 	var errs []error
 	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
-		errs = append(errs, fmt.Errorf("a child process is left: pid %d, %v", pid, err))
+		errs = append(errs, fmt.Errorf("a child process is left: pid %d", pid), err)
 	}
 	entries, err := os.ReadDir(leftovers)
 	for _, e := range entries {
@@ -132,6 +132,9 @@ func (l *testLauncher) process(n int) *testProcess {
 	return l.procs[n]
 }
 
+// testProcessUsage stands in for the resident set of a process.
+const testProcessUsage = 1 << 20
+
 type testProcess struct {
 	cmd            *exec.Cmd
 	conn           *net.UnixConn
@@ -144,7 +147,7 @@ func (p *testProcess) Pid() int            { return p.cmd.Process.Pid }
 func (p *testProcess) Conn() *net.UnixConn { return p.conn }
 func (p *testProcess) Stdout() io.Reader   { return closing{p.stdout} }
 func (p *testProcess) Stderr() io.Reader   { return closing{p.stderr} }
-func (p *testProcess) Usage() int64        { return 0 }
+func (p *testProcess) Usage() int64        { return testProcessUsage }
 func (p *testProcess) Interrupt() error    { return p.cmd.Process.Signal(syscall.SIGUSR1) }
 func (p *testProcess) Kill() error {
 	err := p.cmd.Process.Kill()
@@ -193,13 +196,13 @@ func goLauncher() *testLauncher {
 // harness is a pool on Go workers, and what it was told.
 type harness struct {
 	*Pool
-	t        *testing.T
+	t        testing.TB
 	launcher *testLauncher
 	told     *recorder
 }
 
 // goConfig is a pool's configuration for a module file with the directives.
-func goConfig(t *testing.T, l *testLauncher, directives string, change ...func(*Config)) Config {
+func goConfig(t testing.TB, l *testLauncher, directives string, change ...func(*Config)) Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "m.txt")
 	if err := os.WriteFile(file, []byte(directives), 0o600); err != nil {
@@ -215,7 +218,7 @@ func goConfig(t *testing.T, l *testLauncher, directives string, change ...func(*
 	return c
 }
 
-func newHarness(t *testing.T, directives string, change ...func(*Config)) *harness {
+func newHarness(t testing.TB, directives string, change ...func(*Config)) *harness {
 	t.Helper()
 	l := goLauncher()
 	c := goConfig(t, l, directives, change...)
@@ -422,7 +425,7 @@ func valuesOf(kind udfgate.Kind, a *codec.Answer) []any {
 
 // eventually waits for a condition that another goroutine brings about, and
 // that nothing signals to a test.
-func eventually(t *testing.T, what string, condition func() bool) {
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	end := time.Now().Add(soon)
 	for !condition() {
@@ -434,7 +437,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 }
 
 // wantError checks reason and message, and returns the error.
-func wantError(t *testing.T, err error, reason udfgate.Reason, message string) *udfgate.Error {
+func wantError(t testing.TB, err error, reason udfgate.Reason, message string) *udfgate.Error {
 	t.Helper()
 	if err == nil {
 		t.Fatalf("want %s %q, got no error", reason, message)

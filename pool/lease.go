@@ -59,28 +59,29 @@ func (q *queue) pop() *waiter {
 }
 
 // acquire takes the lease of a worker, waiting for one if it must, and books
-// the wait on the call.
-func (p *Pool) acquire(ctx context.Context, call *udfgate.Call) (*worker, error) {
+// the wait on the call. The lease is the call's from the instant at on.
+func (p *Pool) acquire(ctx context.Context, call *udfgate.Call) (w *worker, at int64, err error) {
+	now := clock.Now()
 	p.mu.Lock()
-	if w := p.takeIdle(); w != nil {
+	if w := p.takeIdle(now); w != nil {
 		p.mu.Unlock()
 		p.observer.QueueWait(p.config.Name, 0)
-		return w, nil
+		return w, now, nil
 	}
-	q, err := p.enqueue()
+	q, err := p.enqueue(now)
 	p.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	w, err := p.wait(ctx, q, call)
-	now := clock.Now()
+	w, err = p.wait(ctx, q, call)
+	now = clock.Now()
 	call.Timeline.Add(udfgate.StateQueue, q.since, now)
 	for _, s := range q.cold { // outranks queue
 		call.Timeline.Add(s.State, s.From, s.To)
 		call.Cold = true
 	}
 	p.observer.QueueWait(p.config.Name, time.Duration(now-q.since))
-	return w, err
+	return w, now, err
 }
 
 // admit refuses a call early, before work is spent on it, if the queue is full.
@@ -98,8 +99,8 @@ func (p *Pool) admit() error {
 }
 
 // takeIdle leases the worker that was idle for the shortest time: its caches
-// are warm, and the others can be seen to be too many.
-func (p *Pool) takeIdle() *worker {
+// are warm, and the others can be seen to be too many. The caller holds mu.
+func (p *Pool) takeIdle(now int64) *worker {
 	n := len(p.idle)
 	if p.closed || n == 0 {
 		return nil
@@ -107,28 +108,37 @@ func (p *Pool) takeIdle() *worker {
 	w := p.idle[n-1]
 	p.idle[n-1] = nil
 	p.idle = p.idle[:n-1]
-	p.lease(w)
+	p.lease(w, now)
 	return w
 }
 
-// lease makes an idle worker busy. The caller holds mu.
-func (p *Pool) lease(w *worker) {
+// lease makes an idle worker busy: with a call since the instant at, or with
+// none if that is 0. The caller holds mu.
+func (p *Pool) lease(w *worker, at int64) {
 	w.become(stateBusy)
 	w.hold()
-	w.leasedAt = clock.Now()
+	w.leasedAt = at
 	p.busy++
+}
+
+// busyFor is how long a call has had the worker. The caller holds mu.
+func (w *worker) busyFor(now int64) int64 {
+	if w.leasedAt == 0 {
+		return 0
+	}
+	return now - w.leasedAt
 }
 
 // enqueue puts a call into the queue and asks for one more worker. The caller
 // holds mu.
-func (p *Pool) enqueue() (*waiter, error) {
+func (p *Pool) enqueue(now int64) (*waiter, error) {
 	if p.closed {
 		return nil, errClosed()
 	}
 	if p.queue.length >= p.config.QueueLenMax {
 		return nil, errQueueFull(p.config.QueueLenMax)
 	}
-	q := &waiter{granted: make(chan *worker, 1), since: clock.Now()}
+	q := &waiter{granted: make(chan *worker, 1), since: now}
 	p.queue.push(q)
 	p.grow()
 	return q, nil
@@ -182,7 +192,7 @@ func (p *Pool) leave(q *waiter, gaveUp error) (*worker, error) {
 	case !ok:
 		return nil, errClosed()
 	case gaveUp != nil:
-		p.release(w)
+		p.release(w, false)
 		return nil, gaveUp
 	default:
 		return w, nil
@@ -195,16 +205,19 @@ func (q *waiter) chill(since, now int64) {
 }
 
 // release ends a lease: the worker goes to the call that has waited longest,
-// or becomes idle. One that is ending or dead goes nowhere.
-func (p *Pool) release(w *worker) {
+// or becomes idle. One that is ending or dead goes nowhere. served says that it
+// has answered a call in this lease.
+func (p *Pool) release(w *worker, served bool) {
 	w.link.relax()
-	p.mu.Lock()
 	now := clock.Now()
-	p.busyNS += now - w.leasedAt
+	p.mu.Lock()
+	p.stopClock(w, now)
 	p.busy--
 	dismissed := p.closed && p.unready(w)
 	if !p.closed && w.state.to(stateIdle) == nil {
-		w.served, p.duds = true, 0
+		if served {
+			w.served, p.duds = true, 0
+		}
 		p.offer(w, now)
 	}
 	p.mu.Unlock()
@@ -212,6 +225,12 @@ func (p *Pool) release(w *worker) {
 		w.bye()
 	}
 	w.release()
+}
+
+// stopClock books the time that a call has had the worker. The caller holds mu.
+func (p *Pool) stopClock(w *worker, now int64) {
+	p.busyNS += w.busyFor(now)
+	w.leasedAt = 0
 }
 
 // offer gives a worker that has just become idle to the first call in the
@@ -223,6 +242,6 @@ func (p *Pool) offer(w *worker, now int64) {
 		p.idle = append(p.idle, w)
 		return
 	}
-	p.lease(w)
+	p.lease(w, now)
 	q.granted <- w
 }

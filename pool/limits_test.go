@@ -40,6 +40,9 @@ func TestTimeout_names(t *testing.T) {
 			from := time.Now()
 			_, _, err := h.callWith(t.Context(), call, []int64{3_600_000})
 			took := time.Since(from)
+			if errors.Is(err, context.Canceled) {
+				t.Errorf("want no context.Canceled in a timeout, got %v", err)
+			}
 			e := wantError(t, err, udfgate.Timeout, c.message)
 			wanted := "time.Sleep"
 			if c.name == "short" {
@@ -57,6 +60,74 @@ func TestTimeout_names(t *testing.T) {
 			}
 			h.must("same", []int64{1})
 			h.reaped(0, ReapedTimeout)
+		})
+	}
+}
+
+// The time in the queue is not the chunk's: Timeout counts from the lease on.
+func TestTimeout_countsFromTheLease(t *testing.T) {
+	const timeout = 500 * time.Millisecond
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax, c.Timeout = 1, timeout })
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := h.call("sleep", []int64{timeout.Milliseconds() * 8 / 10})
+		done <- err
+	}()
+	eventually(t, "the worker is busy", func() bool { return h.Stats().Busy == 1 })
+	_, call := h.must("sleep", []int64{timeout.Milliseconds() / 2})
+	p := call.Timeline.Partition()
+	if p[udfgate.StateQueue]+p[udfgate.StateBody] < int64(timeout) {
+		t.Errorf("want queue and body to be longer than %v, got %v", timeout, p)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A call whose deadline has passed already is not given to a worker, which
+// would be ended for it.
+func TestTimeout_passedBefore(t *testing.T) {
+	h := newHarness(t, "")
+	call := h.newCall("same")
+	call.Deadline, call.Limit, call.LimitNS = call.Timeline.From, "the caller's deadline", int64(time.Millisecond)
+	_, _, err := h.callWith(t.Context(), call, []int64{1})
+	wantError(t, err, udfgate.Timeout, "timeout after 1ms (the caller's deadline)")
+	if call.Attempts != 0 {
+		t.Errorf("want no attempt, got %d", call.Attempts)
+	}
+	h.must("same", []int64{1})
+	if got := h.launcher.launched.Load(); got != 1 {
+		t.Errorf("want the worker to survive, got %d launched", got)
+	}
+}
+
+func TestErrContext(t *testing.T) {
+	cancelled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("reset by peer"))
+	late, cancelLate := context.WithTimeout(t.Context(), 0)
+	defer cancelLate()
+	past, future := clock.Now(), clock.Now()+int64(time.Hour)
+	for _, c := range []struct {
+		name     string
+		ctx      context.Context
+		deadline int64
+		message  string
+		gone     bool
+	}{
+		{"gone", cancelled, 0, "the caller went away", true},
+		{"gone before its deadline", cancelled, future, "the caller went away", true},
+		{"gone at its deadline", cancelled, past, "timeout after 1s (udfgate-timeout)", false},
+		{"late", late, past, "timeout after 1s (udfgate-timeout)", false},
+		{"late by its own clock", late, future, "timeout after 1s (udfgate-timeout)", false},
+		{"context alone", late, 0, "timeout: the caller's deadline has passed", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			call := &udfgate.Call{Function: &udfgate.Function{Name: "f"}, Deadline: c.deadline, Limit: "udfgate-timeout", LimitNS: int64(time.Second)}
+			err := named(errContext(c.ctx, call), call.Function)
+			wantError(t, err, udfgate.Timeout, c.message)
+			if got := errors.Is(err, context.Canceled); got != c.gone {
+				t.Errorf("context.Canceled: want %v, got %v", c.gone, got)
+			}
 		})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,9 @@ import (
 	"github.com/udfgate/udfgate/codec"
 	"github.com/udfgate/udfgate/internal/clock"
 )
+
+// QueueLenDefault is the QueueLenMax of a Config that names none.
+const QueueLenDefault = 4096
 
 const (
 	// generation is the loaded version of the modules; a pool has one.
@@ -41,7 +43,7 @@ const (
 type Config struct {
 	Name     string
 	Launcher Launcher
-	Python   string   // interpreter, or the directory of a virtual environment
+	Python   string   // interpreter: the path of a program, or a name for the Launcher to find
 	Files    []Module // loaded in this order
 	Path     []string // put in front of the workers' module path
 	Env      []string // added to the workers' environment, "KEY=value"
@@ -71,7 +73,7 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.StartTimeout, 10*time.Second)
 	setDefault(&c.Timeout, 30*time.Second)
 	setDefault(&c.QueueTimeout, 10*time.Second)
-	setDefault(&c.QueueLenMax, 1024)
+	setDefault(&c.QueueLenMax, QueueLenDefault)
 	setDefault(&c.AnswerBytesMax, 256<<20)
 	setDefault(&c.SlotLimitName, "--max-inflight-bytes")
 	if c.Logger == nil {
@@ -131,10 +133,11 @@ type Pool struct {
 	firstHello hello
 
 	// ctx ends with the pool; running are all its goroutines.
-	ctx      context.Context
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
-	launched atomic.Int64
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	pinned atomic.Int64 // bytes of slots that lost workers may still read
 
 	// mu is held for moments only: nothing is started, written or waited for
 	// under it.
@@ -221,8 +224,17 @@ func (p *Pool) Slots() *codec.Store { return p.slots }
 // # Errors
 //
 // *udfgate.Error with Function set: UserError of the body, WorkerLost, Timeout,
-// StartFailed, QueueFull, Draining, Invalid for an answer over its limit. The
-// error of a context that was cancelled wraps its cause.
+// StartFailed, QueueFull, Draining, Invalid for an answer over its limit.
+//
+// The Timeout of a caller that went away, which is a context that was
+// cancelled, wraps context.Canceled: nobody waits for an answer then. No other
+// error does, least of all that of a deadline, call.Deadline or the context's.
+//
+// # Time limits
+//
+// The wait for a worker ends after QueueTimeout, or at the caller's deadline.
+// Timeout, and the function's own limit, count from the instant the chunk has
+// its worker.
 func (p *Pool) Invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
 	if in.Rows == 0 {
 		return codec.EmptyAnswer(call.Function.Result), nil
@@ -232,29 +244,20 @@ func (p *Pool) Invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) 
 }
 
 func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
-	if err := p.admit(); err != nil {
-		return nil, err
-	}
-	from := clock.Now()
-	c, err := p.newChunk(call.Function, in)
+	c, err := p.newChunk(call, in)
 	if err != nil {
 		return nil, err
 	}
 	defer c.release()
 	call.SlotBytes += c.slotBytes()
-	if c.segments[0].rendered != nil {
-		to := clock.Now()
-		call.Timeline.Add(udfgate.StateConversionGateway, from, to)
-		call.Work.ConversionGatewayNS += to - from
-	}
 	own := p.ownTimeout(call.Function)
 	for taker := 1; ; taker++ {
-		w, err := p.acquire(ctx, call)
+		w, at, err := p.acquire(ctx, call)
 		if err != nil {
 			return nil, err
 		}
-		answer, err := w.cross.run(ctx, call, c, own)
-		p.release(w)
+		answer, err := w.cross.run(ctx, call, c, own, at)
+		p.release(w, w.cross.booked)
 		if _, untaken := errors.AsType[*notTaken](err); !untaken || taker == takersMax {
 			return answer, err
 		}
@@ -266,23 +269,37 @@ func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) 
 type Stats struct {
 	Idle, Busy, Starting int
 	QueueLen             int
-	// BusyTime over WorkerTime is the utilisation.
+	// BusyTime over WorkerTime is the utilisation. Neither ever falls.
 	BusyTime, WorkerTime time.Duration
+	// ArenaBytes is the size of all input arenas, SlotBytes what batches take
+	// of them. PinnedBytes is the part of SlotBytes that is kept for workers
+	// that were given up and can read it until they are dead.
+	ArenaBytes, SlotBytes, PinnedBytes int64
+	// MemoryBytes is the sum of the resident sets of the live workers, 0 where
+	// the system does not say. A page of an arena counts in every worker that
+	// has read it.
+	MemoryBytes int64
 }
 
-// Stats returns the current figures.
+// Stats returns the current figures. It reads the resident set of every worker
+// from the system.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	s := Stats{Idle: len(p.idle), Busy: p.busy, Starting: p.starts, QueueLen: p.queue.length}
 	busy, alive, now := p.busyNS, p.aliveNS, clock.Now()
+	live := make([]*worker, 0, len(p.live))
 	for w := range p.live {
+		live = append(live, w)
 		alive += now - w.readyAt
-		if w.state.get() == stateBusy {
-			busy += now - w.leasedAt
-		}
+		busy += w.busyFor(now)
 	}
+	p.mu.Unlock()
 	s.BusyTime, s.WorkerTime = time.Duration(busy), time.Duration(alive)
+	for _, w := range live {
+		s.MemoryBytes += w.process.Usage()
+	}
+	slots := p.slots.Stats()
+	s.ArenaBytes, s.SlotBytes, s.PinnedBytes = slots.ArenaBytes, slots.UsedBytes, p.pinned.Load()
 	return s
 }
 
@@ -311,7 +328,7 @@ func (p *Pool) tidy(idle time.Duration) {
 			return
 		}
 		p.tell(w, now)
-		p.release(w)
+		p.release(w, false)
 	}
 }
 
@@ -335,7 +352,7 @@ func (p *Pool) takeUntidy(now int64, idle time.Duration) *worker {
 	for i, w := range p.idle {
 		if now-w.idleAt >= int64(idle) && w.untidy(now) {
 			p.idle = slices.Delete(p.idle, i, i+1)
-			p.lease(w)
+			p.lease(w, 0) // no call's
 			return w
 		}
 	}
@@ -413,15 +430,4 @@ func (p *Pool) reap(ctx context.Context, workers []*worker) {
 	case <-hang.C:
 		p.logger.Error("a killed worker does not go", "pool", p.config.Name)
 	}
-}
-
-// home is the working directory of workers.
-func (p *Pool) home() string { return p.folder.home() }
-
-// removeAll is os.RemoveAll for a folder that may never have been made.
-func removeAll(path string) error {
-	if path == "" {
-		return nil
-	}
-	return os.RemoveAll(path)
 }

@@ -67,6 +67,7 @@ func TestInvoke_bodyErrors(t *testing.T) {
 		{8, udfgate.UserError, 2, "TypeError", "TypeError: result: wanted int64, got str 'x'", ""},
 		{9, udfgate.Internal, udfgate.NoRow, "KeyError", "KeyError: the function is gone", ""},
 		{10, udfgate.UserError, 2, "StopIteration", "StopIteration", ""},
+		{11, udfgate.Internal, udfgate.NoRow, "", "wanted 2 columns, got 1", ""},
 	} {
 		_, call, err := h.call("fail", []int64{1, 2, c.value, 4})
 		e := wantError(t, err, c.reason, c.message)

@@ -12,5 +12,5 @@ func (f folder) program(python string) ([]string, error) {
 	if err := pyworker.Write(f.path); err != nil {
 		return nil, err
 	}
-	return []string{interpreter(python), "-I", filepath.Join(f.path, pyworker.Entry)}, nil
+	return []string{python, "-I", filepath.Join(f.path, pyworker.Entry)}, nil
 }

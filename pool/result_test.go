@@ -129,10 +129,10 @@ func TestCall_isBuiltWithoutAllocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Release()
-	f := h.function("add")
+	call := h.newCall("add")
 	buf := make([]byte, 0, linkBytes)
 	if n := testing.AllocsPerRun(100, func() {
-		c, err := h.newChunk(f, in)
+		c, err := h.newChunk(call, in)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,11 +33,11 @@ type starting struct {
 // *udfgate.Error StartFailed; it wraps a *LoadError if the modules are at fault.
 func (p *Pool) start(ctx context.Context) (*worker, error) {
 	began := time.Now()
-	process, err := p.config.Launcher.Launch(Spec{Argv: p.argv, Env: p.env, Dir: p.home()})
+	process, err := p.config.Launcher.Launch(Spec{Argv: p.argv, Env: p.env, Dir: p.folder.home()})
 	if err != nil {
 		return nil, startFailed(err, "")
 	}
-	w := p.adopt(int(p.launched.Add(1)), process)
+	w := p.adopt(process)
 	stop := context.AfterFunc(ctx, func() { w.end(ReapedClosed) })
 	defer stop()
 

@@ -93,7 +93,7 @@ func TestStart_differs(t *testing.T) {
 	_, _, err := h.call("same", []int64{1})
 	wantError(t, err, udfgate.QueueFull, "no worker was free for 250ms (--queue-timeout)")
 	want := "modules changed since the first worker: function 1: wanted m.add add(a int64?, b int64?) -> int64?, got m.renamed renamed(a int64?, b int64?) -> int64?"
-	if got := h.Pool.lastFailureText(); got != want {
+	if got := h.lastFailureText(); got != want {
 		t.Errorf("last failure: want %q, got %q", want, got)
 	}
 }
@@ -186,6 +186,27 @@ func (p *Pool) dudCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.duds
+}
+
+// A worker that dies in the moment it is ready is no success: what is known of
+// failed starts stays.
+func TestStart_diesWhenReady(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
+	w, err := h.start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-w.dead
+	h.mu.Lock()
+	h.starts, h.failures, h.lastFailure = h.starts+1, 3, udfgate.Errorf(udfgate.StartFailed, "no licence")
+	h.mu.Unlock()
+	h.join(w)
+	if h.failures != 3 || h.lastFailureText() != "no licence" || h.dudCount() != 1 {
+		t.Errorf("want 3 failures and a dud, got %d, %q, %d duds", h.failures, h.lastFailureText(), h.dudCount())
+	}
 }
 
 // A worker that is lost is replaced; what waits for it waits for its start.

@@ -31,6 +31,28 @@ func TestTimeline_ofACrossing(t *testing.T) {
 	}
 }
 
+// What an attempt took is never left without a name, however it ended.
+func TestTimeline_ofFailures(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
+	_, call, err := h.call("slow_lie", []int64{1})
+	wantError(t, err, udfgate.WorkerLost, "worker lost: broke the protocol: PONG within a call")
+	if p := call.Timeline.Partition(); p[udfgate.StateBody] < int64(slowLie) || call.Work.BodyNS != p[udfgate.StateBody] {
+		t.Errorf("want %v of body, on both sides; got %v and %d", slowLie, p, call.Work.BodyNS)
+	}
+
+	// A worker that takes nothing of the call is given untakenWait to say why.
+	h.must("close_after", []int64{1})
+	eventually(t, "the socket is closed", func() bool { return socketClosed(h.launcher.process(1)) })
+	_, call = h.must("same", []int64{5})
+	p := call.Timeline.Partition()
+	if p[udfgate.StateQueue] < int64(untakenWait) || p[udfgate.StateStart] == 0 || !call.Cold {
+		t.Errorf("want %v of queue and a start, got %v, cold %v", untakenWait, p, call.Cold)
+	}
+	if call.Work.BodyNS != p[udfgate.StateBody] || call.Work.CrossingNS > int64(untakenWait) {
+		t.Errorf("want the work of the attempt that was taken alone, got %+v", call.Work)
+	}
+}
+
 // Stamps that cannot be true are not believed; the sum stays the wall.
 func TestTimeline_ofLies(t *testing.T) {
 	h := newHarness(t, "")

@@ -44,7 +44,6 @@ const (
 // that starts it or holds its lease owns every field that has no other rule.
 type worker struct {
 	pool    *Pool
-	number  int
 	pid     string // of the process, as the bill names the worker
 	process Process
 	link    link
@@ -73,16 +72,16 @@ type worker struct {
 
 	// Under pool.mu.
 	readyAt  int64 // instants
-	leasedAt int64
+	leasedAt int64 // 0 unless a call has it
 	idleAt   int64
 	served   bool // it has answered a call
 }
 
 // adopt takes charge of a launched process. Its holders are the watcher and
 // the caller.
-func (p *Pool) adopt(number int, process Process) *worker {
+func (p *Pool) adopt(process Process) *worker {
 	w := &worker{
-		pool: p, number: number, process: process, pid: strconv.Itoa(process.Pid()),
+		pool: p, process: process, pid: strconv.Itoa(process.Pid()),
 		link:   newLink(process.Conn()),
 		stdout: newRing(), stderr: newRing(),
 		drained: make(chan struct{}), dead: make(chan struct{}),
@@ -164,13 +163,27 @@ func (w *worker) release() {
 	if w.out != nil {
 		err = errors.Join(err, w.out.Close())
 	}
-	for _, s := range w.pins {
-		s.Release()
-	}
-	w.pins = nil
+	w.unpin()
 	if err != nil {
 		w.pool.logger.Warn("worker leaves something open", "worker", w.pid, "error", err)
 	}
+}
+
+// pin keeps the slots of a chunk until the worker is dead and nobody holds it.
+func (w *worker) pin(c *chunk) {
+	at := len(w.pins)
+	w.pins = c.pin(w.pins)
+	for _, s := range w.pins[at:] {
+		w.pool.pinned.Add(int64(len(s.Room())))
+	}
+}
+
+func (w *worker) unpin() {
+	for _, s := range w.pins {
+		w.pool.pinned.Add(-int64(len(s.Room())))
+		s.Release()
+	}
+	w.pins = nil
 }
 
 // isDead reports whether the process has been reaped.

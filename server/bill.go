@@ -35,6 +35,15 @@ func addCall(b *udfgate.Bill, c *udfgate.Call) {
 	}
 }
 
+// countFailedRow counts the row that the call failed for: it was answered, with
+// an error. Rows behind it are not known to be good or bad. Called with mu held.
+func (x *exchange) countFailedRow() {
+	if f := x.failed; f != nil && f.err.Reason == udfgate.UserError && f.err.Row != udfgate.NoRow {
+		x.bill.Rows++
+		x.bill.RowsFailed++
+	}
+}
+
 // writeBill completes the call's bill. Called with mu held, once.
 func (x *exchange) writeBill(b *udfgate.Bill) {
 	x.describe(b)

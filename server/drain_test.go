@@ -75,6 +75,36 @@ func TestDrainCutsOffWhatDoesNotFinish(t *testing.T) {
 	}
 }
 
+// DrainNow does not wait for calls at all.
+func TestDrainNow(t *testing.T) {
+	started := make(chan struct{}, 1)
+	g := start(t, Config{DrainTimeout: DrainNow}, map[string]body{"hold": held(started, nil)})
+	c := g.open("hold")
+	c.send(ints(7))
+	<-started
+	from := time.Now()
+	drained := make(chan error, 1)
+	go func() { drained <- g.drain() }()
+	c.failure("Unavailable", udfgate.Draining, "hold: the gateway is shutting down")
+	if err := <-drained; err == nil || time.Since(from) > drainTimeoutDefault/2 {
+		t.Errorf("after %v: %v", time.Since(from), err)
+	}
+}
+
+// A call that has failed and waits for its client to read does not hold up the
+// end, and is none of those that were cut off.
+func TestDrainEndsFailedCalls(t *testing.T) {
+	g := start(t, Config{}, map[string]body{"picky": picky})
+	g.deaf("picky")
+	from := time.Now()
+	if err := g.drain(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(from); took > 5*time.Second { // a second of it for the connection
+		t.Errorf("took %v", took)
+	}
+}
+
 // A stream that its client keeps for later does not hold up the end.
 func TestDrainEndsIdleStreams(t *testing.T) {
 	g := start(t, Config{}, map[string]body{"echo": echo})

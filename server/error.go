@@ -107,19 +107,25 @@ type failure struct {
 const cancelled udfgate.Reason = "CANCELLED"
 
 // asError is udfgate.AsError, but for the end of the call's own context: that
-// the caller went away or ran out of time is no fault of the gateway's.
+// the caller went away or ran out of time is no fault of the gateway's. A
+// backend may dress the cancellation up as an error of its own; one that it
+// reports while the caller is still there is not the caller's.
 func asError(ctx context.Context, err error) *udfgate.Error {
-	if e, ok := errors.AsType[*udfgate.Error](err); ok {
-		return e
-	}
-	switch ctx.Err() {
-	case nil:
+	_, own := errors.AsType[*udfgate.Error](err)
+	switch {
+	case ctx.Err() == nil, own && !errors.Is(err, context.Canceled):
 		return udfgate.AsError(err)
-	case context.DeadlineExceeded:
-		return udfgate.Errorf(udfgate.Timeout, "timeout: %s has passed", callersDeadline)
 	default:
-		return udfgate.Errorf(cancelled, "the caller went away")
+		return ended(ctx)
 	}
+}
+
+// ended is the error of a call whose context has ended.
+func ended(ctx context.Context) *udfgate.Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return udfgate.Errorf(udfgate.Timeout, "timeout: %s has passed", callersDeadline)
+	}
+	return udfgate.Errorf(cancelled, "the caller went away")
 }
 
 // fail makes the failure of an error, and keeps what does not fit into a

@@ -42,6 +42,9 @@ type exchange struct {
 	mu    sync.Mutex
 	route *route // set with the first descriptor
 
+	greeting rawMsg    // answers the schema
+	trailers [1]string // the bill
+
 	next    int64 // number of the batch that comes next
 	arrived bool  // a message that may be it has come: from has its instant
 	turn    int64 // number of the batch whose answer is due
@@ -50,6 +53,7 @@ type exchange struct {
 	room    chan struct{}            // the receiver waits for a turn to pass
 	sender  *walk                    // is in SendMsg
 
+	ahead      bool // the client has written a batch while one was unanswered
 	halfClosed bool
 	received   chan struct{} // closed once the receiver has ended, if anybody asks
 	ended      bool          // the receiver has ended
@@ -73,6 +77,7 @@ func (s *Server) handle(_ any, stream grpc.ServerStream) error {
 	if x.headers, err = readHeaders(x.ctx); err != nil {
 		return s.refuse(x.ctx, err)
 	}
+	x.headers.principal = s.principals.of(x.ctx)
 	if !s.enter(x) {
 		return s.refuse(x.ctx, errDraining())
 	}
@@ -97,7 +102,8 @@ func (x *exchange) end() error {
 		x.server.countRefused(reason)
 	}
 	if route != nil {
-		md["udfgate-bill"] = []string{bill.Trailer()}
+		x.trailers[0] = bill.Trailer()
+		md["udfgate-bill"] = x.trailers[:]
 		route.series.Observe(bill, reason)
 	}
 	x.stream.SetTrailer(md)
@@ -125,15 +131,16 @@ func (x *exchange) fail(at int64, err *udfgate.Error, batch int64, w *walk) {
 	x.check()
 }
 
-// cutOff ends the call now, whatever it is doing.
-func (x *exchange) cutOff(err *udfgate.Error) {
+// cutOff ends the call now, whatever it is doing; false if it had ended.
+func (x *exchange) cutOff(err *udfgate.Error) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
-		return
+		return false
 	}
 	x.failed, x.failedAt, x.failedWalk = x.server.fail(x.named(err), noBatch), x.turn, nil
 	x.finish()
+	return true
 }
 
 // named is err with the function's name, if it has none and one is known. It is
@@ -195,6 +202,7 @@ func (x *exchange) finish() {
 		}
 	}
 	x.ledger.Settle(math.MaxInt64)
+	x.countFailedRow()
 	x.writeBill(&x.bill)
 	x.wakeAll()
 	close(x.finished)
@@ -303,8 +311,27 @@ func (x *exchange) arrive() int64 {
 	now := clock.Now()
 	x.from[x.next%WindowMax] = now
 	x.arrived = true
+	x.ahead = x.ahead || x.unanswered() > 0
 	x.came.Store(now)
 	return now
+}
+
+// discarded notes that a client writes on after its call has failed.
+func (x *exchange) discarded() {
+	x.mu.Lock()
+	x.ahead = true
+	x.mu.Unlock()
+	x.came.Store(clock.Now())
+}
+
+// unanswered is how many batches are in flight, but for the one whose answer is
+// just being sent: its client may have it already. Called with mu held.
+func (x *exchange) unanswered() int64 {
+	n := x.next - x.turn
+	if x.sender != nil {
+		n--
+	}
+	return n
 }
 
 // depart says that the message was no batch.

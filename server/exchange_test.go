@@ -219,8 +219,12 @@ func TestExchangeErrorInTheMiddle(t *testing.T) {
 	if !strings.Contains(st.Message(), "geo.py") {
 		t.Errorf("no traceback in %q", st.Message())
 	}
-	if b := c.bill(); b.Rows != 10 || b.WallNS <= 0 {
+	if b := c.bill(); b.Rows != 11 || b.RowsFailed != 1 || b.WallNS <= 0 { // the failed row is answered too
 		t.Errorf("bill %s", b.JSON())
+	}
+	if _, text := g.get("/metrics", ""); !strings.Contains(text, `udfgate_rows_total{function="picky",outcome="failed",path="python"} 1`) ||
+		!strings.Contains(text, `udfgate_rows_total{function="picky",outcome="ok",path="python"} 10`) {
+		t.Errorf("got %s", grep(text, "rows_total"))
 	}
 	if k := g.errors.find(trailer.Get("udfgate-error-id")[0]); k == nil || !strings.Contains(k.err.Detail, "geo.py") {
 		t.Errorf("the traceback is not kept: %+v", k)
@@ -329,31 +333,26 @@ func TestExchangeRefusesHeadersByName(t *testing.T) {
 	}
 }
 
-func TestExchangeTimeLimitIsTheLeast(t *testing.T) {
+// The only limit that a call brings along is its caller's: what the gateway
+// itself grants a chunk is the pool's, and begins with the chunk.
+func TestExchangeCallersDeadline(t *testing.T) {
 	var seen udfgate.Call
-	g := start(t, Config{Timeout: 5 * time.Second}, map[string]body{"echo": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+	g := start(t, Config{}, map[string]body{"echo": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
 		seen = udfgate.Call{Deadline: c.Deadline - c.Timeline.From, Limit: c.Limit, LimitNS: c.LimitNS, ID: c.ID, Principal: c.Principal}
 		return echo(ctx, c, in)
 	}})
-	c := g.open("echo") // its own deadline is far away
+	c := g.open("echo") // with a deadline of callMax
 	c.send(ints(1))
 	c.want(1)
 	c.finish()
-	if seen.Limit != "--timeout" || seen.LimitNS != 5e9 || seen.Deadline != 5e9 || seen.ID == 0 || seen.Principal != "127.0.0.1" {
+	if seen.Limit != callersDeadline || seen.LimitNS != int64(callMax) || seen.Deadline <= 0 || seen.Deadline > int64(callMax) ||
+		seen.ID == 0 || seen.Principal != "127.0.0.1" {
 		t.Errorf("got %+v", seen)
 	}
-}
-
-func TestExchangeCallersDeadline(t *testing.T) {
-	h := headers{deadline: 2_000, limit: 1_500}
-	var c udfgate.Call
-	h.timeLimit(&c, 1_000, time.Microsecond)
-	if c.Deadline != 2_000 || c.Limit != timeoutName || c.LimitNS != 1000 {
-		t.Errorf("equal: %d %s %d", c.Deadline, c.Limit, c.LimitNS)
-	}
-	h.timeLimit(&c, 1_001, time.Microsecond)
-	if c.Deadline != 2_000 || c.Limit != callersDeadline || c.LimitNS != 1_500 {
-		t.Errorf("the caller's is less: %d %s %d", c.Deadline, c.Limit, c.LimitNS)
+	var without headers
+	var none udfgate.Call
+	if without.timeLimit(&none); none.Deadline != 0 || none.Limit != "" {
+		t.Errorf("a caller without a deadline: got %d %q", none.Deadline, none.Limit)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -379,6 +378,63 @@ func TestExchangeCancelled(t *testing.T) {
 	if err := <-stopped; !errors.Is(err, context.Canceled) {
 		t.Errorf("the backend's context ended with %v", err)
 	}
+}
+
+// A caller that has written all and then goes away is no timeout, whatever the
+// backend makes of it: only the backend's context tells, as nobody reads any more.
+func TestExchangeCancelledAfterHalfClose(t *testing.T) {
+	for name, wrapped := range map[string]func(error) error{
+		"bare":  func(err error) error { return err },
+		"dress": func(err error) error { return udfgate.Errorf(udfgate.Timeout, "the caller went away: %w", err) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			started := make(chan struct{})
+			g := start(t, Config{}, map[string]body{"wait": func(ctx context.Context, _ *udfgate.Call, _ *codec.Batch) (*codec.Answer, error) {
+				close(started)
+				<-ctx.Done()
+				return nil, wrapped(context.Cause(ctx))
+			}})
+			c := g.open("wait")
+			c.send(ints(1))
+			c.closeSend()
+			<-started
+			g.await("the receiver to end", func(x *exchange) bool { return x.ended })
+			c.cancel()
+			g.awaitStreams(0)
+			_, text := g.get("/metrics", "")
+			if calls := "udfgate_calls_total{dialect=\"flight\",function=\"wait\",outcome=\"cancelled\",path=\"python\"} 1"; !strings.Contains(text, calls) ||
+				strings.Contains(text, "outcome=\"timeout\"") || strings.Contains(text, "udfgate_rejected_total{") {
+				t.Errorf("wanted %s, got %s", calls, grep(text, "calls_total|rejected"))
+			}
+		})
+	}
+}
+
+// One that goes away while its message waits for room is not refused either.
+func TestExchangeCancelledWhileWaitingForRoom(t *testing.T) {
+	started, release := make(chan struct{}, 1), make(chan struct{})
+	g := start(t, Config{InflightBytesMax: 640 << 10}, map[string]body{"hold": held(started, release)})
+	holder := g.open("hold")
+	holder.send(big(400 << 10))
+	<-started
+	late := g.open("hold")
+	late.send(big(300 << 10))
+	g.until("the second to wait for room", func() bool {
+		g.budget.mu.Lock()
+		defer g.budget.mu.Unlock()
+		return len(g.budget.waiting) > 0
+	})
+	late.cancel()
+	g.awaitStreams(1)
+	_, text := g.get("/metrics", "")
+	if !strings.Contains(text, "outcome=\"cancelled\"") || strings.Contains(text, "queue_full") {
+		t.Errorf("got %s", grep(text, "calls_total|rejected"))
+	}
+	close(release)
+	if _, err := holder.receive(); err != nil {
+		t.Error(err)
+	}
+	holder.finish()
 }
 
 // The trailers of a failed call stay under the 8 KiB beyond which Java and C

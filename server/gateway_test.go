@@ -179,6 +179,33 @@ func (g *gateway) drain() (err error) {
 	return err
 }
 
+// await looks at the open streams until one of them is as wanted.
+func (g *gateway) await(what string, wanted func(*exchange) bool) {
+	g.t.Helper()
+	g.until(what, func() bool {
+		return slices.ContainsFunc(g.watch.open(), func(x *exchange) bool {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			return wanted(x)
+		})
+	})
+}
+
+// awaitStreams waits until only n streams are open.
+func (g *gateway) awaitStreams(n int) {
+	g.t.Helper()
+	g.until("streams to end", func() bool { return len(g.watch.open()) <= n })
+}
+
+func (g *gateway) until(what string, done func() bool) {
+	g.t.Helper()
+	for from := time.Now(); !done(); time.Sleep(time.Millisecond) {
+		if time.Since(from) > callMax {
+			g.t.Fatalf("waited %v for %s", callMax, what)
+		}
+	}
+}
+
 // testWriter sends logs to the test.
 type testWriter struct{ t *testing.T }
 

@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"net"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/udfgate/udfgate"
@@ -13,11 +15,8 @@ import (
 )
 
 // callersDeadline names the gRPC deadline in the text of a timeout, as
-// "--timeout" names the gateway's own.
+// "--timeout" names the pool's.
 const callersDeadline = "the caller's deadline"
-
-// timeoutName is the flag that bounds a chunk's time.
-const timeoutName = "--timeout"
 
 // headers is what a call's request metadata asks for.
 type headers struct {
@@ -32,7 +31,7 @@ type headers struct {
 // readHeaders reads the request metadata. A value of a known key that is not
 // built is refused: it must not be ignored in silence. Unknown keys are legal.
 func readHeaders(ctx context.Context) (headers, error) {
-	h := headers{principal: principal(ctx)}
+	var h headers
 	if at, ok := ctx.Deadline(); ok {
 		left := time.Until(at)
 		h.deadline = max(clock.Now()+int64(left), 1)
@@ -91,26 +90,41 @@ func traceID(parent string) string {
 	return id
 }
 
-// principal is who calls: today the peer's address, without the port, which
-// says nothing about who it is.
-func principal(ctx context.Context) string {
-	p, ok := peer.FromContext(ctx)
+// principals names who calls. It remembers the last name that it has written
+// out: nearly always the next call comes from there too.
+type principals struct{ last atomic.Pointer[principal] }
+
+type principal struct {
+	addr netip.Addr
+	name string
+}
+
+// of is who calls: today the peer's address, without the port, which says
+// nothing about who it is.
+func (p *principals) of(ctx context.Context) string {
+	peer, ok := peer.FromContext(ctx)
 	if !ok {
 		return ""
 	}
-	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().String()
+	tcp, ok := peer.Addr.(*net.TCPAddr)
+	if !ok {
+		return peer.Addr.Network()
 	}
-	return p.Addr.Network()
+	addr := tcp.AddrPort().Addr().Unmap()
+	if last := p.last.Load(); last != nil && last.addr == addr {
+		return last.name
+	}
+	now := &principal{addr: addr, name: addr.String()}
+	p.last.Store(now)
+	return now.name
 }
 
-// timeLimit sets the call's deadline: the least of the caller's and the
-// gateway's own for one chunk.
-func (h *headers) timeLimit(call *udfgate.Call, from int64, timeout time.Duration) {
-	if timeout > 0 {
-		call.Deadline, call.Limit, call.LimitNS = from+int64(timeout), timeoutName, int64(timeout)
-	}
-	if h.deadline > 0 && (call.Deadline == 0 || h.deadline < call.Deadline) {
+// timeLimit passes the caller's deadline on. What else bounds a chunk is the
+// backend's and begins when the chunk does: counted from the receipt of its
+// batch, waiting for a worker would eat it up, and a gateway that has too much
+// to do would blame the bodies.
+func (h *headers) timeLimit(call *udfgate.Call) {
+	if h.deadline > 0 {
 		call.Deadline, call.Limit, call.LimitNS = h.deadline, callersDeadline, h.limit
 	}
 }

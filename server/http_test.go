@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,6 +32,11 @@ func (g *gateway) get(path, host string) (int, string) {
 		g.t.Fatal(err)
 	}
 	return a.StatusCode, string(text)
+}
+
+// grep is the lines of a text that match.
+func grep(text, pattern string) string {
+	return strings.Join(regexp.MustCompile("(?m)^.*(?:"+pattern+").*$").FindAllString(text, -1), "\n")
 }
 
 func TestHTTPEndpoints(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 // ends: payload events and validators would demand protobuf messages, and
 // DoExchange has none.
 func (s *Server) interceptors() []grpc.ServerOption {
-	recover := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
+	onPanic := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
 		return s.refuse(ctx, s.recovered(p))
 	})
-	stream := []grpc.StreamServerInterceptor{recovery.StreamServerInterceptor(recover)}
-	unary := []grpc.UnaryServerInterceptor{recovery.UnaryServerInterceptor(recover)}
+	stream := []grpc.StreamServerInterceptor{recovery.StreamServerInterceptor(onPanic)}
+	unary := []grpc.UnaryServerInterceptor{recovery.UnaryServerInterceptor(onPanic)}
 	// A line per call is for looking at single calls; building it costs more
 	// than the rest of the server, so it is there only where it is read.
 	if s.logger.Enabled(context.Background(), slog.LevelDebug) {

@@ -141,20 +141,33 @@ func TestSlowReaderBooksReply(t *testing.T) {
 	}
 }
 
+// picky is echo that fails from batch 2 on.
+func picky(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+	if first(in) >= 2 {
+		return nil, udfgate.Errorf(udfgate.WorkerLost, "worker lost")
+	}
+	return echo(ctx, c, in)
+}
+
 // A client that writes everything before it reads gets the answers that were
 // due, whenever the failure happens, and only then the status.
 func TestFailureDoesNotBreakOffWriting(t *testing.T) {
+	written := make(chan struct{}, 1)
 	g := start(t, Config{}, map[string]body{"picky": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
-		if first(in) == 2 {
-			return nil, udfgate.Errorf(udfgate.WorkerLost, "worker lost")
+		if first(in) == 0 {
+			<-written // the client is ahead
 		}
-		return echo(ctx, c, in)
+		return picky(ctx, c, in)
 	}})
 	for range 20 {
 		c := g.open("picky")
 		for i := range int64(10) {
 			if err := c.write.Write(ints(i)); err != nil {
 				t.Fatalf("write of batch %d: %v", i, err)
+			}
+			if i == 1 {
+				g.await("batch 1", func(x *exchange) bool { return x.next == 2 })
+				written <- struct{}{}
 			}
 			time.Sleep(time.Millisecond) // slower than the gateway
 		}
@@ -167,44 +180,89 @@ func TestFailureDoesNotBreakOffWriting(t *testing.T) {
 
 // One that waits for each answer is not kept waiting for its status.
 func TestFailureReachesALockStepClient(t *testing.T) {
-	g := start(t, Config{}, map[string]body{"picky": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
-		if first(in) == 2 {
-			return nil, udfgate.Errorf(udfgate.WorkerLost, "worker lost")
+	g := start(t, Config{}, map[string]body{"picky": picky})
+	best := lingerMax
+	for range 5 { // the machine may be slow, the gateway not
+		c := g.open("picky")
+		batch := make([]int64, 32<<10)
+		for i := range int64(2) {
+			batch[0] = i
+			c.send(ints(batch...))
+			if _, err := c.receive(); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return echo(ctx, c, in)
-	}})
-	c := g.open("picky")
-	batch := make([]int64, 32<<10)
-	for i := range int64(2) {
-		batch[0] = i
+		batch[0] = 2
+		from := time.Now()
 		c.send(ints(batch...))
-		if _, err := c.receive(); err != nil {
-			t.Fatal(err)
-		}
+		c.failure("Aborted", udfgate.WorkerLost, "picky: worker lost")
+		best = min(best, time.Since(from))
 	}
-	batch[0] = 2
+	if best >= lingerQuiet {
+		t.Errorf("the status took %v, the client was not even writing", best)
+	}
+}
+
+// A failed call whose client neither reads nor ends keeps its handler for twice
+// the time that is given to read, however much it goes on writing.
+func TestFailureLingersForALimitedTime(t *testing.T) {
+	const reading = 300 * time.Millisecond
+	g := start(t, Config{NotReadingTimeout: reading}, map[string]body{"picky": picky})
+	c := g.deaf("picky")
 	from := time.Now()
-	c.send(ints(batch...))
-	c.failure("Aborted", udfgate.WorkerLost, "picky: worker lost")
-	if took := time.Since(from); took > lingerMax {
-		t.Errorf("the status took %v", took)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for c.write.Write(ints(2)) == nil { // until its call has ended
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	g.awaitStreams(0)
+	if took := time.Since(from); took > 2*lingerTimes*reading {
+		t.Errorf("the call was held for %v", took)
 	}
+	c.failure("Aborted", udfgate.WorkerLost, "picky: worker lost")
+	<-written
+}
+
+// deaf is a call that has failed and lingers: its client reads nothing, and an
+// answer that is larger than all windows waits for it.
+func (g *gateway) deaf(name string) *call {
+	g.t.Helper()
+	conn := g.dial(grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10))
+	c := (&gateway{Server: g.Server, t: g.t, client: flight.NewClientFromConn(conn, nil)}).open(name)
+	c.send(big(1 << 20))
+	c.send(ints(2))
+	g.await("the call to fail", func(x *exchange) bool { return x.over })
+	return c
+}
+
+// A discarding receiver takes its bytes from the budget, and gives up where
+// there are none.
+func TestFailureDiscardsWithinTheBudget(t *testing.T) {
+	g := start(t, Config{InflightBytesMax: 8 << 20}, map[string]body{"picky": picky})
+	c := g.deaf("picky")
+	rest := g.budget.max - g.budget.bytes()
+	if rest >= g.budget.max {
+		t.Error("the receiver holds nothing while it waits for messages to discard")
+	}
+	g.budget.resize(0, rest)
+	c.send(ints(3)) // taken by the reservation that is there; there is no other
+	g.await("the receiver to give up", func(x *exchange) bool { return x.ended })
+	g.awaitStreams(0)
+	g.budget.release(rest)
+	c.failure("Aborted", udfgate.WorkerLost, "picky: worker lost")
 }
 
 // A call that fails while its client is still writing and has unread answers
 // gets its status through: the client's writes end.
 func TestFailureReachesAClientThatOnlyWrites(t *testing.T) {
-	g := start(t, Config{}, map[string]body{"picky": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
-		if first(in) == 1 {
-			return nil, udfgate.Errorf(udfgate.WorkerLost, "worker lost")
-		}
-		return echo(ctx, c, in)
-	}})
+	g := start(t, Config{}, map[string]body{"picky": picky})
 	conn := g.dial(grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10))
 	c := (&gateway{Server: g.Server, t: t, client: flight.NewClientFromConn(conn, nil)}).open("picky")
 	batch := slices.Repeat([]int64{0}, 128<<10)
 	for i := range 20 {
-		batch[0] = int64(i % 2)
+		batch[0] = int64(i % 2 * 2)
 		c.send(ints(batch...))
 	}
 	c.closeSend()

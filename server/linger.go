@@ -3,25 +3,24 @@ package server
 import (
 	"time"
 
-	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/internal/clock"
 )
 
 // A call that has failed reads on for a moment before its status goes out, and
 // throws away what comes. There are two kinds of clients for which that makes
-// the difference. One writes all its batches before it reads: the status would
-// break off its writing, and some clients then lose the answers that came
-// before. The other has not read its answers: the status waits behind them,
-// and a client that is blocked in writing reads nothing.
+// the difference. One writes ahead of its answers: the status would break off
+// its writing, and some clients then lose the answers that came before. The
+// other has not read its answers: the status waits behind them, and a client
+// that is blocked in writing reads nothing. One that waits for each answer
+// before it writes again gets its status at once.
 const (
 	// lingerQuiet is how long nobody may write before the status goes out to a
-	// client whose answers have all left. One that waits for each answer
-	// before it writes again pays this, once, in a call that fails.
+	// client whose answers have all left.
 	lingerQuiet = 20 * time.Millisecond
 	// lingerMax bounds the whole for a client that goes on writing.
 	lingerMax = time.Second
-	// lingerTimes is the bound in NotReadingTimeouts where answers are unsent.
-	lingerTimes   = 10
+	// lingerTimes is the bound in NotReadingTimeouts, for all clients.
+	lingerTimes   = 2
 	lingerLookMin = time.Millisecond
 	lingerLookMax = 20 * time.Millisecond
 	// trackBytes is how much a client certainly takes, read or not: half of
@@ -31,7 +30,7 @@ const (
 )
 
 // linger waits until the client has written all, or is not writing and has
-// been sent everything, or patience ends.
+// been sent everything, or patience ends, or the gateway drains.
 func (x *exchange) linger() {
 	if !x.lingers() {
 		return
@@ -53,21 +52,23 @@ func (x *exchange) linger() {
 	}
 }
 
-// lingers says whether the end of the call is one to linger over.
+// lingers says whether the end of the call is one to linger over: somebody is
+// there, has not written all, and either writes ahead or has unread answers.
 func (x *exchange) lingers() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.failed != nil && x.gone == nil && !x.halfClosed && x.failed.err.Reason != udfgate.Draining
+	return x.failed != nil && x.gone == nil && !x.halfClosed && !x.server.watch.draining.Load() &&
+		(x.ahead || x.out.unsent.Load() > 0)
 }
 
 // patient says whether to wait any longer.
 func (x *exchange) patient(began, now int64) bool {
-	quiet, most := int64(lingerQuiet), int64(lingerMax)
+	reading := int64(x.server.config.NotReadingTimeout)
+	quiet, most := int64(lingerQuiet), min(int64(lingerMax), lingerTimes*reading)
 	if x.out.unsent.Load() > 0 {
-		quiet = int64(x.server.config.NotReadingTimeout)
-		most = lingerTimes * quiet
+		quiet, most = reading, lingerTimes*reading
 	}
-	return now-began < most && now-max(x.came.Load(), began) < quiet
+	return !x.server.watch.draining.Load() && now-began < most && now-max(x.came.Load(), began) < quiet
 }
 
 // receiverEnds is closed once the receiver has ended.

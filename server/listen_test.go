@@ -33,7 +33,7 @@ func TestNewRefusesWithTheFlagsName(t *testing.T) {
 		"--listen unix:: wanted unix:/path":                              {Listen: []string{"unix:"}},
 		"--max-message-bytes: wanted more than 0, got -1":                {MessageBytesMax: -1},
 		"window: wanted 1 to 16 batches":                                 {Window: 17},
-		"1000 connections × an HTTP/2 window of 1.0 MiB are more than --max-inflight-bytes 100 MiB: wanted at most 100 connections": {ConnectionsMax: 1000, InflightBytesMax: 100 << 20},
+		"1000 connections × buffers of 256 KiB are more than --max-inflight-bytes 100 MiB: wanted at most 400 connections": {ConnectionsMax: 1000, InflightBytesMax: 100 << 20},
 	} {
 		if c.Listen == nil {
 			c.Listen = []string{"127.0.0.1:0"}
@@ -49,14 +49,14 @@ func TestNewRefusesWithTheFlagsName(t *testing.T) {
 			s.unbind()
 		}
 	}
-	c := Config{Window: -1, Timeout: -1, Listen: []string{"127.0.0.1:0"}}
-	if _, err := New(c, &Table{}); err == nil || !strings.Contains(err.Error(), "window") || !strings.Contains(err.Error(), "--timeout") {
+	c := Config{Window: -1, DrainTimeout: -2, Listen: []string{"127.0.0.1:0"}}
+	if _, err := New(c, &Table{}); err == nil || !strings.Contains(err.Error(), "window") || !strings.Contains(err.Error(), "--drain-timeout") {
 		t.Errorf("wanted every fault at once, got %v", err)
 	}
 }
 
 func TestConnectionsFollowTheBudget(t *testing.T) {
-	for budget, want := range map[int64]int{1 << 30: 1024, 8 << 30: 1024, 256 << 20: 256, 1 << 20: 64} {
+	for budget, want := range map[int64]int{1 << 30: 1024, 8 << 30: 1024, 256 << 20: 1024, 100 << 20: 400, 1 << 20: 64} {
 		c := Config{InflightBytesMax: budget}
 		c.ensureDefaults()
 		if err := c.validate(); err != nil || c.ConnectionsMax != want {

@@ -87,15 +87,26 @@ func (x *exchange) run() {
 			return
 		}
 	}
-	for {
-		m := &x.in.message
-		if err := x.stream.RecvMsg(m); err != nil {
-			x.endOfMessages(err)
-			return
-		}
-		m.free()
-		x.came.Store(clock.Now())
+	for x.discardOne() {
 	}
+}
+
+// discardOne receives a message and throws it away; false if no more will come
+// or if there is no room: the client then waits in its writing until its status
+// breaks it off, which is better than memory that nobody counts. A message that
+// is larger than the reservation is over it for a moment, one per stream.
+func (x *exchange) discardOne() bool {
+	x.in.arrival = arrival{}
+	defer x.giveBack()
+	if x.reserve() != nil {
+		return false
+	}
+	if err := x.stream.RecvMsg(&x.in.message); err != nil {
+		x.endOfMessages(err)
+		return false
+	}
+	x.discarded()
+	return true
 }
 
 // catch ends the call INTERNAL if its goroutine panicked.
@@ -222,7 +233,11 @@ func (x *exchange) admit() *udfgate.Error {
 	return nil
 }
 
+// inflightFull says why bytes were not granted.
 func (x *exchange) inflightFull(what string) *udfgate.Error {
+	if x.ctx.Err() != nil {
+		return ended(x.ctx)
+	}
 	config := &x.server.config
 	err := udfgate.Errorf(udfgate.QueueFull, "no room %s within %s %s: %s %d is in use",
 		what, queueTimeoutName, config.QueueTimeout, inflightBytesName, config.InflightBytesMax)
@@ -291,14 +306,13 @@ func (x *exchange) decode() (*walk, error) {
 	if len(in.data.AppMetadata) > 0 {
 		w.app = bytes.Clone(in.data.AppMetadata) // it lies in buffers that are freed
 	}
-	timeline := &w.call.Timeline
-	timeline.From = in.at
 	from := in.at
+	w.call.Timeline.From = from
 	if in.admitted > 0 {
-		timeline.Add(udfgate.StateQueue, from, in.admitted)
+		w.call.Timeline.Add(udfgate.StateQueue, from, in.admitted)
 		from = in.admitted
 	}
-	timeline.Add(udfgate.StateConversionGateway, from, clock.Now())
+	w.addConversion(from, clock.Now())
 	return w, nil
 }
 
@@ -320,7 +334,8 @@ func (x *exchange) describeTo(raw []byte) error {
 	x.mu.Lock()
 	x.route = route
 	x.mu.Unlock()
-	if err := x.stream.SendMsg(&rawMsg{prefix: route.schema}); err != nil {
+	x.greeting.whole = route.schema
+	if err := x.stream.SendMsg(&x.greeting); err != nil {
 		x.lost(err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
 	"github.com/udfgate/udfgate/internal/metrics"
+	"google.golang.org/grpc/mem"
 )
 
 // route is what every stream of one function shares: made once, never changed.
@@ -15,7 +16,7 @@ type route struct {
 	backend  Backend
 	name     string // as shown: short where unique
 	decoder  *codec.Decoder
-	schema   []byte // the FlightData message that answers the schema
+	schema   mem.Buffer // the FlightData message that answers the schema
 	series   *metrics.Function
 	// taken is the schema message that was last found right: clients of one
 	// kind send the same bytes with every call.
@@ -63,7 +64,7 @@ func (s *Server) resolve(name string) (*route, error) {
 		decoder:  codec.NewDecoder(f.Args, codec.Limits{RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName}),
 	}
 	answer := udfgate.Schema{Fields: []udfgate.Field{resultField(f)}}
-	r.schema = codec.AppendFlightData(nil, nil, codec.AppendSchemaMessage(nil, answer), nil, -1)
+	r.schema = mem.SliceBuffer(codec.AppendFlightData(nil, nil, codec.AppendSchemaMessage(nil, answer), nil, -1))
 	r.series = s.metrics.Function(f, r.name)
 	kept, _ := s.routes.LoadOrStore(f, r)
 	return kept.(*route), nil //nolint:errcheck // the map holds nothing else

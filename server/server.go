@@ -43,24 +43,25 @@ type Config struct {
 	// gateway (--max-inflight-bytes) [1 GiB].
 	InflightBytesMax int64
 
-	// Timeout is the time that one chunk may take (--timeout) [30s].
-	Timeout time.Duration
 	// QueueTimeout bounds the wait for room among the in-flight bytes [10s].
 	QueueTimeout time.Duration
-	// DrainTimeout bounds how long Drain lets calls finish [25s].
+	// DrainTimeout bounds how long Drain lets calls finish; DrainNow is not at
+	// all [25s].
 	DrainTimeout time.Duration
 	// NotReadingTimeout is how long a client may leave its answers unread
-	// before its call ends, and how long its writes are then thrown away [10s].
+	// before its call ends. For at most twice as long a call that has failed
+	// throws away what its client still writes [10s].
 	NotReadingTimeout time.Duration
 
 	// Window is how many batches of one stream may be in flight, at most
-	// WindowMax; the least of the pool's workers and 4 is a good choice [4].
+	// WindowMax. More than the backend runs at once only queue there; more
+	// than WindowDefault let one stream crowd out the others [WindowDefault].
 	Window int
 	// StreamsMax bounds the streams of one connection [1000].
 	StreamsMax uint32
 	// ConnectionsMax bounds the open connections; further ones wait. Their
-	// HTTP/2 windows together may not be more than InflightBytesMax, or than
-	// 64 MiB where that is more [1024, or what that has room for].
+	// buffers together may not be more than InflightBytesMax, or than 16 MiB
+	// where that is more [1024, or what that has room for].
 	ConnectionsMax int
 
 	// Logger gets what happens [nobody].
@@ -69,28 +70,35 @@ type Config struct {
 	Metrics *metrics.Metrics
 }
 
+// WindowDefault is the default of Config.Window, and the most that is of use
+// where streams share a backend.
+const WindowDefault = 4
+
+// DrainNow is a Config.DrainTimeout that cuts calls off at once; 0 is the default.
+const DrainNow = time.Duration(-1)
+
 // Defaults of Config, and bounds that have no key.
 const (
-	listenDefault         = "127.0.0.1:8815"
-	httpDefault           = "127.0.0.1:8816"
-	httpOff               = "off"
-	messageBytesDefault   = 256 << 20
-	batchRowsDefault      = 16777216
-	inflightBytesDefault  = 1 << 30
-	timeoutDefault        = 30 * time.Second
-	queueTimeoutDefault   = 10 * time.Second
-	drainTimeoutDefault   = 25 * time.Second
-	notReadingDefault     = 10 * time.Second
-	windowDefault         = 4
-	streamsDefault        = 1000
-	connectionsDefault    = 1024
-	connectionsAlways     = 64 // that many windows are allowed on top of any InflightBytesMax
-	headerListBytesMax    = 64 << 10
-	handshakeTimeout      = 10 * time.Second
-	pingsEvery            = 5 * time.Second // a client may ping so often
-	probeEvery            = time.Minute     // a silent connection is asked for a sign of life
-	probeTimeout          = 20 * time.Second
-	connectionBufferBytes = 128 << 10
+	listenDefault        = "127.0.0.1:8815"
+	httpDefault          = "127.0.0.1:8816"
+	httpOff              = "off"
+	messageBytesDefault  = 256 << 20
+	batchRowsDefault     = 16777216
+	inflightBytesDefault = 1 << 30
+	queueTimeoutDefault  = 10 * time.Second
+	drainTimeoutDefault  = 25 * time.Second
+	notReadingDefault    = 10 * time.Second
+	streamsDefault       = 1000
+	connectionsDefault   = 1024
+	connectionsAlways    = 64 // that many connections are allowed whatever InflightBytesMax is
+	headerListBytesMax   = 64 << 10
+	handshakeTimeout     = 10 * time.Second
+	pingsEvery           = 5 * time.Second // a client may ping so often
+	probeEvery           = time.Minute     // a silent connection is asked for a sign of life
+	probeTimeout         = 20 * time.Second
+	readBufferBytes      = 128 << 10
+	writeBufferBytes     = 128 << 10
+	connectionBytes      = readBufferBytes + writeBufferBytes // what grpc allocates for each
 )
 
 // windowBytes is the HTTP/2 window of streams and connections. A fixed one
@@ -107,11 +115,10 @@ func (c *Config) ensureDefaults() {
 	c.MessageBytesMax = cmp.Or(c.MessageBytesMax, messageBytesDefault)
 	c.BatchRowsMax = cmp.Or(c.BatchRowsMax, batchRowsDefault)
 	c.InflightBytesMax = cmp.Or(c.InflightBytesMax, inflightBytesDefault)
-	c.Timeout = cmp.Or(c.Timeout, timeoutDefault)
 	c.QueueTimeout = cmp.Or(c.QueueTimeout, queueTimeoutDefault)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, drainTimeoutDefault)
 	c.NotReadingTimeout = cmp.Or(c.NotReadingTimeout, notReadingDefault)
-	c.Window = cmp.Or(c.Window, windowDefault)
+	c.Window = cmp.Or(c.Window, WindowDefault)
 	c.StreamsMax = cmp.Or(c.StreamsMax, streamsDefault)
 	c.ConnectionsMax = cmp.Or(c.ConnectionsMax, int(min(connectionsDefault, c.connectionsFit())))
 	if c.Logger == nil {
@@ -122,9 +129,9 @@ func (c *Config) ensureDefaults() {
 	}
 }
 
-// connectionsFit is how many connections' windows InflightBytesMax allows.
+// connectionsFit is how many connections' buffers InflightBytesMax allows.
 func (c *Config) connectionsFit() int64 {
-	return max(c.InflightBytesMax/windowBytes, connectionsAlways)
+	return max(c.InflightBytesMax/connectionBytes, connectionsAlways)
 }
 
 // validate says everything that is wrong, each with its flag or key.
@@ -138,19 +145,27 @@ func (c *Config) validate() error {
 	positive(messageBytesName, c.MessageBytesMax)
 	positive(batchRowsName, c.BatchRowsMax)
 	positive(inflightBytesName, c.InflightBytesMax)
-	positive(timeoutName, int64(c.Timeout))
 	positive(queueTimeoutName, int64(c.QueueTimeout))
-	positive("--drain-timeout", int64(c.DrainTimeout))
+	if c.DrainTimeout != DrainNow {
+		positive("--drain-timeout", int64(c.DrainTimeout))
+	}
 	positive("not-reading timeout", int64(c.NotReadingTimeout))
 	positive("connections", int64(c.ConnectionsMax))
 	if c.Window < 1 || c.Window > WindowMax {
 		all = append(all, fmt.Errorf("window: wanted 1 to %d batches in flight per stream, got %d", WindowMax, c.Window))
 	}
-	// Bytes that were received and not read are bounded by the window of each
-	// connection's stream, and by nothing else: they come on top of the budget.
+	// On top of the budget come, for each connection, grpc's buffers, which are
+	// compared here; for each stream, what was received and not read yet, up to
+	// its window, so StreamsMax windows per connection (that of the connection
+	// bounds nothing: grpc opens it again whether anybody reads or not); and for
+	// each stream the rest of a message under way, which grpc buffers whole, up
+	// to receiveBytesMax, before its size is known and settled with the budget.
+	// The sum of those two over all streams that may be open is beyond every
+	// budget, though next to nothing for streams that are idle or are read from:
+	// to compare it would forbid them.
 	if fit := c.connectionsFit(); int64(c.ConnectionsMax) > fit {
-		all = append(all, fmt.Errorf("%d connections × an HTTP/2 window of %s are more than %s %s: wanted at most %d connections",
-			c.ConnectionsMax, humanize.IBytes(windowBytes), inflightBytesName, humanize.IBytes(uint64(max(c.InflightBytesMax, 0))), fit))
+		all = append(all, fmt.Errorf("%d connections × buffers of %s are more than %s %s: wanted at most %d connections",
+			c.ConnectionsMax, humanize.IBytes(connectionBytes), inflightBytesName, humanize.IBytes(uint64(max(c.InflightBytesMax, 0))), fit))
 	}
 	return errors.Join(all...)
 }
@@ -173,6 +188,8 @@ type Server struct {
 	routes sync.Map // *udfgate.Function → *route
 	names  descriptorNames
 	calls  atomic.Uint64
+
+	principals principals
 
 	watch    watch
 	crew     *crew
@@ -214,8 +231,8 @@ func (s *Server) buildGRPC() {
 		grpc.ForceServerCodecV2(newRawCodec()),
 		grpc.InitialWindowSize(windowBytes),
 		grpc.InitialConnWindowSize(windowBytes),
-		grpc.ReadBufferSize(connectionBufferBytes),
-		grpc.WriteBufferSize(connectionBufferBytes),
+		grpc.ReadBufferSize(readBufferBytes),
+		grpc.WriteBufferSize(writeBufferBytes),
 		grpc.MaxRecvMsgSize(c.receiveBytesMax()),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxConcurrentStreams(c.StreamsMax),

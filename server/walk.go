@@ -22,6 +22,7 @@ type walk struct {
 	waiting      int64 // since when its answer, or its error, waits
 	held         int64 // of the budget, in flight
 	track        bool  // whether a small answer has been sent is of interest
+	message      rawMsg
 }
 
 // run walks the batch to its end.
@@ -55,7 +56,7 @@ func (w *walk) invoke() (*codec.Answer, *udfgate.Error) {
 	c.ID = x.server.calls.Add(1)
 	c.Function = x.route.function
 	c.Principal = x.headers.principal
-	x.headers.timeLimit(c, c.Timeline.From, x.server.config.Timeout)
+	x.headers.timeLimit(c)
 	answer, err := x.route.backend.Invoke(x.ctx, c, w.batch)
 	if err != nil {
 		return nil, asError(x.ctx, err)
@@ -74,7 +75,8 @@ func (w *walk) send(answer *codec.Answer) {
 	turn := clock.Now()
 	w.addWaiting(turn)
 	app := w.reply(turn)
-	m := rawMsg{out: &x.out, track: w.track}
+	m := &w.message
+	m.out, m.track = &x.out, w.track
 	m.prefix = make([]byte, 0, len(header)+len(app)+prefixBytesTypical+min(len(body), inlineBytesMax))
 	m.prefix = codec.AppendFlightData(m.prefix, nil, header, app, int64(len(body)))
 	if len(body) <= inlineBytesMax {
@@ -83,14 +85,14 @@ func (w *walk) send(answer *codec.Answer) {
 		m.body, answer.Body = answer.Body, nil // SendMsg has it now
 	}
 	handed := clock.Now()
-	w.call.Timeline.Add(udfgate.StateConversionGateway, turn, handed)
+	w.addConversion(turn, handed)
 	w.waiting = handed
 	if !x.sends(w) {
 		m.release()
 		return
 	}
 	x.sending.Store(handed)
-	err := x.stream.SendMsg(&m)
+	err := x.stream.SendMsg(m)
 	x.sending.Store(0)
 	if err != nil {
 		x.lost(err)
@@ -121,6 +123,12 @@ func (w *walk) reply(now int64) []byte {
 		out = append(out, '"')
 	}
 	return append(out, '}')
+}
+
+// addConversion books the gateway's own work on the batch or its answer.
+func (w *walk) addConversion(from, to int64) {
+	w.call.Timeline.Add(udfgate.StateConversionGateway, from, to)
+	w.call.Work.ConversionGatewayNS += max(to-from, 0)
 }
 
 // addWaiting ends the timeline now: since the work was done, the batch has

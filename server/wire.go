@@ -18,12 +18,15 @@ import (
 type rawMsg struct {
 	// data is what was received; whoever has the message frees it.
 	data mem.BufferSlice
-	// prefix is what is sent; the bytes of body follow it. SendMsg takes over
-	// the body's reference, whether it succeeds or not.
+	// whole is what is sent, made before; or it is prefix, and the bytes of
+	// body follow it. SendMsg takes over the body's reference, whether it
+	// succeeds or not.
+	whole  mem.Buffer
 	prefix []byte
 	body   *codec.Block
 	out    *outgoing // is told what is sent of body, and of prefix if track is set
 	track  bool
+	sent   [2]mem.Buffer // room for what grpc gets
 }
 
 // outgoing is how far the answers of a stream have got.
@@ -66,17 +69,20 @@ func (c rawCodec) Unmarshal(d mem.BufferSlice, v any) error {
 	return c.proto.Unmarshal(d, v)
 }
 
-// Marshal implements encoding.CodecV2. grpc frees what it is given, so each
-// call makes a new slice.
+// Marshal implements encoding.CodecV2. grpc may read the slice until the last
+// byte is on the connection, so a message is sent once.
 func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	m, ok := v.(*rawMsg)
 	if !ok {
 		return c.proto.Marshal(v)
 	}
-	out := make(mem.BufferSlice, 1, 2)
-	if m.track {
+	out := mem.BufferSlice(m.sent[:1])
+	switch {
+	case m.whole != nil:
+		out[0] = m.whole
+	case m.track:
 		out[0] = m.out.lend(slices.Grow(m.prefix, inlineBytesMax+1), nil)
-	} else {
+	default:
 		out[0] = mem.SliceBuffer(m.prefix)
 	}
 	if m.body == nil {

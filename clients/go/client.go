@@ -143,8 +143,8 @@ func target(addr string) string {
 //
 // # Errors
 //
-// What the gateway refused or the body raised: *Error. A limit of ctx that
-// passed: *Error of code DeadlineExceeded or Canceled.
+// What the gateway refused or the body raised: *Error. An end of ctx or of
+// WithTimeout: *Error that matches context.Canceled or DeadlineExceeded.
 func (c *Client) Call(ctx context.Context, name string, batch arrow.RecordBatch, opts ...Option) (*Result, error) {
 	s, err := c.Stream(ctx, name, batch.Schema(), opts...)
 	if err != nil {
@@ -201,9 +201,11 @@ func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(d *dialOptions, _ *callOptions) { d.grpc = append(d.grpc, opts...) }
 }
 
-// WithTimeout limits each chunk of the call in the gateway (udfgate-timeout):
-// over it the answer is DEADLINE_EXCEEDED with the body's stack. To limit how
-// long the caller itself waits, use a context.
+// WithTimeout limits how long a Call or Stream may take in all, from its start
+// to its last answer. It is the call's gRPC deadline, so the gateway knows it
+// and stops a body that runs into it. What comes back is an *Error that matches
+// context.DeadlineExceeded; it has the body's stack if the gateway's answer was
+// quicker than the end of the wait. A context that ends sooner binds instead.
 func WithTimeout(d time.Duration) Option {
 	return func(_ *dialOptions, c *callOptions) { c.timeout = d }
 }
@@ -245,9 +247,6 @@ func (c *Client) outgoing(ctx context.Context, o callOptions) context.Context {
 	pairs := append([]string{"udfgate-client", "go"}, o.metadata...)
 	if o.batchBill {
 		pairs = append(pairs, "udfgate-bill", "batch")
-	}
-	if o.timeout > 0 {
-		pairs = append(pairs, "udfgate-timeout", o.timeout.String())
 	}
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }

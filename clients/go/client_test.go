@@ -39,6 +39,7 @@ type fake struct {
 	flight.BaseFlightServer
 	mu      sync.Mutex
 	headers metadata.MD
+	left    time.Duration // of the last call's deadline; 0: it had none
 }
 
 func (f *fake) DoAction(_ *flight.Action, s flight.FlightService_DoActionServer) error {
@@ -76,7 +77,10 @@ func problem(code codes.Code, reason, message string, md map[string]string) erro
 func (f *fake) DoExchange(s flight.FlightService_DoExchangeServer) error {
 	md, _ := metadata.FromIncomingContext(s.Context())
 	f.mu.Lock()
-	f.headers = md
+	f.headers, f.left = md, 0
+	if at, ok := s.Context().Deadline(); ok {
+		f.left = time.Until(at)
+	}
 	f.mu.Unlock()
 	r, err := flight.NewRecordReader(s)
 	if err != nil {
@@ -136,8 +140,14 @@ func start(t *testing.T, opts ...client.Option) (*client.Client, *fake) {
 	f := &fake{}
 	s := grpc.NewServer()
 	flight.RegisterFlightServiceServer(s, f)
-	go s.Serve(lis)
-	t.Cleanup(s.Stop)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(lis) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
 	c, err := client.Connect(t.Context(), "unix:"+path, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +158,7 @@ func start(t *testing.T, opts ...client.Option) (*client.Client, *fake) {
 
 func TestCall(t *testing.T) {
 	c, f := start(t, client.WithMetadata("traceparent", "00-1"))
-	result, err := c.Call(t.Context(), "double", batch(1, 2), client.WithTimeout(5*time.Second))
+	result, err := c.Call(t.Context(), "double", batch(1, 2), client.WithBatchBill())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,10 +168,34 @@ func TestCall(t *testing.T) {
 	if result.Bill == nil || result.Bill.WallNS != 42 {
 		t.Errorf("bill = %+v", result.Bill)
 	}
-	for key, want := range map[string]string{"udfgate-timeout": "5s", "traceparent": "00-1", "udfgate-client": "go"} {
+	for key, want := range map[string]string{"traceparent": "00-1", "udfgate-client": "go", "udfgate-bill": "batch"} {
 		if got := f.headers.Get(key); len(got) != 1 || got[0] != want {
 			t.Errorf("header %s = %q, want %q", key, got, want)
 		}
+	}
+}
+
+// A timeout is the call's gRPC deadline, which the gateway sees; a call's own
+// stands over the client's.
+func TestTimeout(t *testing.T) {
+	c, f := start(t, client.WithTimeout(time.Minute))
+	for _, limit := range []struct {
+		opts []client.Option
+		want time.Duration
+	}{
+		{nil, time.Minute},
+		{[]client.Option{client.WithTimeout(time.Second)}, time.Second},
+	} {
+		if _, err := c.Call(t.Context(), "double", batch(1), limit.opts...); err != nil {
+			t.Fatal(err)
+		}
+		if f.left <= 0 || f.left > limit.want || f.left < limit.want/2 {
+			t.Errorf("the gateway saw %s left, want about %s", f.left, limit.want)
+		}
+	}
+	_, err := c.Call(t.Context(), "stall", batch(1), client.WithTimeout(10*time.Millisecond))
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "stall: ") {
+		t.Errorf("error = %v", err)
 	}
 }
 

@@ -42,8 +42,10 @@ type Error struct {
 // Error is the message without the detail.
 func (e *Error) Error() string { return e.Message }
 
-// Is makes a lost connection match ErrUnreachable and an ended context its
-// own error, so that callers need not know gRPC codes.
+// Is makes a lost connection match ErrUnreachable, an ended context its own
+// error, and every time limit context.DeadlineExceeded, so that callers need not
+// know gRPC codes. When the caller's own limit passes, the gateway's answer and
+// the end of the wait race: both must match.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrUnreachable:
@@ -51,7 +53,7 @@ func (e *Error) Is(target error) bool {
 	case context.Canceled:
 		return e.Code == codes.Canceled
 	case context.DeadlineExceeded:
-		return e.Code == codes.DeadlineExceeded && e.Reason == ""
+		return e.Code == codes.DeadlineExceeded
 	}
 	return false
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -18,7 +17,8 @@ func Example() {
 	ctx := context.Background()
 	gate, err := client.Connect(ctx, "127.0.0.1:8815")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer gate.Close()
 
@@ -32,10 +32,12 @@ func Example() {
 
 	result, err := gate.Call(ctx, "gcd", rows.NewRecordBatch())
 	if raised, ok := errors.AsType[*client.Error](err); ok {
-		log.Fatalf("row %d raised %s\n%s", raised.Row, raised.Exception, raised.Detail)
+		fmt.Printf("row %d raised %s\n%s\n", raised.Row, raised.Exception, raised.Detail)
+		return
 	}
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(result.Batch.Column(0), "body:", result.Bill.BodyNS, "of", result.Bill.WallNS, "ns")
 }

@@ -40,7 +40,7 @@ type Stream struct {
 // columns are bound to the arguments by position.
 func (c *Client) Stream(ctx context.Context, name string, schema *arrow.Schema, opts ...Option) (*Stream, error) {
 	call := c.options(opts)
-	ctx, cancel := context.WithCancel(c.outgoing(ctx, call))
+	ctx, cancel := call.limit(c.outgoing(ctx, call))
 	rpc, err := c.rpc.DoExchange(ctx)
 	if err != nil {
 		cancel()
@@ -49,6 +49,14 @@ func (c *Client) Stream(ctx context.Context, name string, schema *arrow.Schema, 
 	w := flight.NewRecordWriter(rpc, ipc.WithSchema(schema))
 	w.SetFlightDescriptor(&flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{name}})
 	return &Stream{name: name, cancel: cancel, rpc: &receiver{stream: rpc}, opts: call, write: w}, nil
+}
+
+// limit is ctx for the duration of a call.
+func (o callOptions) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.timeout > 0 {
+		return context.WithTimeout(ctx, o.timeout)
+	}
+	return context.WithCancel(ctx)
 }
 
 // Send hands over a batch, and blocks while the gateway takes no more. io.EOF

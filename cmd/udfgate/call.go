@@ -42,7 +42,7 @@ func (c *callCmd) Run(con *console) error {
 	defer done()
 	function, err := gate.Function(ctx, c.Name)
 	if err != nil {
-		return callFailed(err, nil)
+		return callFailed(err)
 	}
 	source, closeSource, err := c.source(con, function)
 	if err != nil {
@@ -77,7 +77,11 @@ func (c *callCmd) source(con *console, f *client.Function) (tabular.Source, func
 		s, err := c.csv(con.in, "stdin", f)
 		return s, nothing, err
 	}
-	if ext := filepath.Ext(strings.TrimSuffix(c.Input, ".gz")); ext != ".csv" {
+	switch ext := filepath.Ext(strings.TrimSuffix(c.Input, ".gz")); ext {
+	case ".csv":
+	case ".jsonl", ".arrow", ".parquet":
+		return nil, nil, usage(c.Input, fmt.Errorf("%s input is not built yet; wanted .csv or -", ext), "")
+	default:
 		return nil, nil, usage(c.Input, fmt.Errorf("wanted a .csv or .csv.gz file, got %q", ext), "")
 	}
 	file, err := os.Open(c.Input)

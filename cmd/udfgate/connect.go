@@ -54,7 +54,7 @@ func dial(ctx context.Context, addr string) (*client.Client, error) {
 		}
 	}
 	if err != nil {
-		return nil, callFailed(err, nil)
+		return nil, callFailed(err)
 	}
 	return gate, nil
 }

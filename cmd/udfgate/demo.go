@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -17,13 +18,14 @@ import (
 )
 
 const (
-	demoFunctions  = "flights.py" // in package examples
+	demoData       = ".data/flights.csv" // where make demo puts it
+	demoFunctions  = "flights.py"        // in package examples
 	demoSampleRows = 5
 	demoBatchRows  = 65536
 )
 
 type demoCmd struct {
-	Data      string `placeholder:"FILE.csv" help:"Rows to run over; make demo fetches the flights of 2013 to .data/flights.csv."`
+	Data      string `default:".data/flights.csv" placeholder:"FILE.csv" help:"Rows to run over (${default}, the flights of 2013, which make demo fetches)."`
 	Functions string `placeholder:"FILE.py" help:"Functions to run instead of the built-in examples/flights.py."`
 	Python    string `default:"python3" placeholder:"PATH" help:"Interpreter or virtual environment (${default})."`
 	JSON      bool   `help:"Print one JSON array with an element per function."`
@@ -42,10 +44,11 @@ type demoResult struct {
 
 // Run runs every function over the file, one after the other.
 func (d *demoCmd) Run(con *console) (err error) {
-	if d.Data == "" {
-		return usage("demo", errors.New("wanted --data FILE.csv"), "make demo fetches real flights and runs the demo over them")
+	err = readable(d.Data)
+	if d.Data == demoData && errors.Is(err, fs.ErrNotExist) {
+		return usage("demo", errors.New("no "+demoData+" below this folder: make demo fetches it, or give --data FILE.csv"), "")
 	}
-	if err := readable(d.Data); err != nil {
+	if err != nil {
 		return usage("--data "+d.Data, err, "")
 	}
 	ctx, stop := interruptible()
@@ -63,7 +66,7 @@ func (d *demoCmd) Run(con *console) (err error) {
 	defer end()
 	functions, err := gate.Functions(ctx)
 	if err != nil {
-		return callFailed(err, nil)
+		return callFailed(err)
 	}
 	out := bufio.NewWriter(con.out)
 	defer func() { err = errors.Join(err, out.Flush()) }()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -57,10 +58,16 @@ func findServed(paths []string) (*served, error) {
 	return s, nil
 }
 
+// moduleName is what Python writes for a module within a package.
+var moduleName = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$`)
+
 // listServed is the file itself, or the *.py of a folder without a leading _
 // or dot, in the order of their names.
 func listServed(name string) ([]string, error) {
 	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) && moduleName.MatchString(name) && filepath.Ext(name) != ".py" {
+		return nil, errors.New("serving a module by name is not built yet; give the file")
+	}
 	if err != nil {
 		return nil, cause(err)
 	}

@@ -40,7 +40,7 @@ func (f *functionsCmd) Run(con *console) error {
 	defer done()
 	functions, err := gate.Functions(ctx)
 	if err != nil {
-		return callFailed(err, nil)
+		return callFailed(err)
 	}
 	if f.JSON {
 		list := make([]functionJSON, 0, len(functions))

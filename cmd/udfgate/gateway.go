@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,8 +131,8 @@ func (g *gateway) startServer(m *metrics.Metrics) error {
 	s, err := server.New(server.Config{
 		Listen: g.set.listen, HTTP: g.set.http, Insecure: g.set.insecure,
 		MessageBytesMax: g.set.messageBytesMax, BatchRowsMax: g.set.batchRowsMax, InflightBytesMax: g.set.inflightBytesMax,
-		Timeout: g.set.timeout, QueueTimeout: g.set.queueTimeout, DrainTimeout: g.set.drainTimeout,
-		Window: min(g.set.workers, server.WindowMax), Logger: g.set.log, Metrics: m,
+		QueueTimeout: g.set.queueTimeout, DrainTimeout: cmp.Or(g.set.drainTimeout, server.DrainNow), // 0s was asked for
+		Window: min(g.set.workers, server.WindowDefault), Logger: g.set.log, Metrics: m,
 	}, table)
 	if err != nil {
 		return notListening(err)

@@ -197,6 +197,11 @@ def spin(v: int) -> int:
     while True:
         v += 1
 
+@udf(timeout="200ms")
+def brief(v: int) -> int:
+    while True:
+        v += 1
+
 @udf
 def slow(v: int) -> int:
     time.sleep(v / 1000)
@@ -227,6 +232,7 @@ func TestFailures(t *testing.T) {
 		{"crash", codes.Aborted, udfgate.WorkerLost, udfgate.NoRow, "crash: worker lost: signal SIGSEGV", ""},
 		{"vanish", codes.Aborted, udfgate.WorkerLost, udfgate.NoRow, "vanish: worker lost: exit status 9", "last words"},
 		{"spin", codes.DeadlineExceeded, udfgate.Timeout, udfgate.NoRow, "spin: timeout after 400ms (--timeout)", "in spin"},
+		{"brief", codes.DeadlineExceeded, udfgate.Timeout, udfgate.NoRow, "brief: timeout after 200ms (the function's timeout)", "in brief"},
 		{"dubble", codes.NotFound, udfgate.NotFound, udfgate.NoRow, `no function "dubble": nearest names are "double"`, ""},
 	} {
 		t.Run(f.name, func(t *testing.T) {
@@ -317,6 +323,21 @@ func TestCancel(t *testing.T) {
 		t.Errorf("error = %v", err)
 	}
 	if _, err := c.Call(t.Context(), "double", ints(1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// The client's own limit ends the body too: more such calls than there are
+// workers leave one free for the next.
+func TestClientTimeout(t *testing.T) {
+	c := gate(t, bodies)
+	for range 3 {
+		_, err := c.Call(t.Context(), "spin", ints(1), client.WithTimeout(100*time.Millisecond))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error = %v", err)
+		}
+	}
+	if _, err := c.Call(t.Context(), "double", ints(1), client.WithTimeout(time.Minute)); err != nil {
 		t.Error(err)
 	}
 }

@@ -54,7 +54,7 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 	}
 	stream, err := j.gate.Stream(ctx, j.function.Name, schema)
 	if err != nil {
-		return o, callFailed(err, nil)
+		return o, callFailed(err)
 	}
 	defer stream.Close()
 
@@ -76,7 +76,6 @@ type flow struct {
 	stream   *client.Stream
 	pending  chan arrow.RecordBatch // sent, not yet answered; bounds the window
 	inputErr error
-	starts   []int64 // first row of each batch in the whole input; receiver's
 }
 
 func (f *flow) send(batch arrow.RecordBatch) error {
@@ -115,14 +114,13 @@ func (f *flow) answers(o *outcome) error {
 			return f.allAnswered()
 		}
 		if err != nil {
-			return callFailed(err, append(f.starts, o.rows))
+			return callFailed(f.located(err, o))
 		}
 		in, sent := <-f.pending
 		if !sent {
 			return fmt.Errorf("%s: got an answer to no batch", f.function.Name)
 		}
 		err = f.answer(in, result.Batch)
-		f.starts = append(f.starts, o.rows)
 		o.rows += in.NumRows()
 		o.batches++
 		in.Release()
@@ -132,6 +130,40 @@ func (f *flow) answers(o *outcome) error {
 		}
 	}
 }
+
+// located makes the row of an error the one in the whole input: the error
+// counts within its batch. Only batches still unanswered can have failed, and
+// these wait in order behind the rows answered so far.
+func (f *flow) located(err error, o *outcome) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || e.Row < 0 || e.Batch < o.batches {
+		return err
+	}
+	row := e.Row + o.rows
+	for range e.Batch - o.batches {
+		select {
+		case before, sent := <-f.pending:
+			if !sent {
+				return err
+			}
+			row += before.NumRows()
+			before.Release()
+		default: // a batch that was never sent: the gateway is mistaken
+			return err
+		}
+	}
+	whole := *e
+	whole.Row = row
+	// The gateway writes "f: row N: why"; only the why is not a field.
+	if why, ok := strings.CutPrefix(e.Message, rowPrefix(e)); ok {
+		whole.Message = rowPrefix(&whole) + why
+	} else {
+		whole.Message = fmt.Sprintf("%s (row %d of the input)", e.Message, row)
+	}
+	return &whole
+}
+
+func rowPrefix(e *client.Error) string { return fmt.Sprintf("%s: row %d: ", e.Function, e.Row) }
 
 // allAnswered is called after a good end: nothing may be left unanswered.
 func (f *flow) allAnswered() error {
@@ -152,9 +184,8 @@ func (f *flow) answer(in, out arrow.RecordBatch) error {
 // errInterrupted is the end of a client command by a signal.
 var errInterrupted = &failure{code: exitFailed, err: errors.New("interrupted")}
 
-// callFailed gives a gateway's error its exit status. starts has the first row
-// of each batch, so that the row is printed as counted in the whole input.
-func callFailed(err error, starts []int64) error {
+// callFailed gives a gateway's error its exit status.
+func callFailed(err error) error {
 	if errors.Is(err, client.ErrUnreachable) {
 		return &failure{code: exitNoGate, err: err}
 	}
@@ -165,19 +196,9 @@ func callFailed(err error, starts []int64) error {
 	if !ok {
 		return &failure{code: exitFailed, err: err}
 	}
-	f := &failure{code: exitFailed, err: errors.New(wholeRow(e, starts)), detail: e.Detail}
+	f := &failure{code: exitFailed, err: errors.New(e.Message), detail: e.Detail}
 	if e.Reason == udfgate.NotFound {
 		f.hint = "udfgate functions lists what is served"
 	}
 	return f
-}
-
-// wholeRow is the message with the row of the batch replaced by that of the
-// whole input. The gateway writes "f: row N: why".
-func wholeRow(e *client.Error, starts []int64) string {
-	if e.Row < 0 || e.Batch <= 0 || e.Batch >= int64(len(starts)) {
-		return e.Message
-	}
-	old := fmt.Sprintf("row %d: ", e.Row)
-	return strings.Replace(e.Message, old, fmt.Sprintf("row %d: ", e.Row+starts[e.Batch]), 1)
 }

@@ -17,7 +17,19 @@ import (
 )
 
 func main() {
+	dropEmptyVariables()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// dropEmptyVariables makes a flag's variable that is set to nothing one that is
+// not set, which is what UDFGATE_WORKERS= in a service file means. kong would
+// parse the empty text.
+func dropEmptyVariables() {
+	for _, pair := range os.Environ() {
+		if name, value, _ := strings.Cut(pair, "="); value == "" && strings.HasPrefix(name, "UDFGATE_") {
+			_ = os.Unsetenv(name) // fails only for names that no environment has
+		}
+	}
 }
 
 // commands is the command line. Precedence of every value: flag, then

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -53,7 +54,7 @@ func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	got := 0
 	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		exit, ok := err.(*exec.ExitError)
+		exit, ok := errors.AsType[*exec.ExitError](err)
 		if !ok {
 			ts.Fatalf("%v", err)
 		}
@@ -100,8 +101,11 @@ func TestDefaults(t *testing.T) {
 	if _, err := parser.Parse([]string{"serve", "f.py"}); err != nil {
 		t.Fatal(err)
 	}
-	got := []any{c.Serve.Timeout, c.Serve.QueueTimeout, c.Serve.DrainTimeout, c.Serve.MaxQueue, int64(c.Serve.MaxMessageBytes), c.Serve.MaxBatchRows}
-	want := []any{timeoutDefault, queueTimeoutDefault, drainTimeoutDefault, maxQueueDefault, int64(messageBytesMaxDefault), batchRowsMaxDefault}
+	if _, err := parser.Parse([]string{"demo"}); err != nil {
+		t.Fatal(err)
+	}
+	got := []any{c.Demo.Data, c.Serve.Timeout, c.Serve.QueueTimeout, c.Serve.DrainTimeout, c.Serve.MaxQueue, int64(c.Serve.MaxMessageBytes), c.Serve.MaxBatchRows}
+	want := []any{demoData, timeoutDefault, queueTimeoutDefault, drainTimeoutDefault, maxQueueDefault, int64(messageBytesMaxDefault), batchRowsMaxDefault}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("flags %v, constants %v", got, want)
 	}

@@ -18,6 +18,9 @@ var (
 // needs no system call, and an offset taken once at start.
 func Now() int64 { return origin + int64(time.Since(base)) }
 
+// Time is an instant as package time has it. It reads no clock.
+func Time(at int64) time.Time { return base.Add(time.Duration(at - origin)) }
+
 // calibrate returns CLOCK_MONOTONIC at base. Of several readings the one
 // squeezed into the shortest interval is the most exact.
 func calibrate() int64 {

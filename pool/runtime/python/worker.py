@@ -8,10 +8,10 @@ import sys
 
 
 def compile_apart(lib: str) -> None:
-    """Have a child compile the worker's modules, if nobody has: what compiling takes (1.2 MiB) would stay with a process that
-    lives for days. Without room for the compiled files, or a second process, the worker compiles for itself.
+    """Have a child compile the worker's modules, if nobody has: what compiling takes (1.2 MiB) would stay with a
+    process that lives for days. Where no compiled files can be kept, or no child started, the worker compiles itself.
     """
-    if os.path.isdir(lib + "/udfgate_worker/__pycache__"):
+    if os.path.isdir(lib + "/udfgate_worker/__pycache__") or not os.access(lib, os.W_OK):
         return
     try:
         child = os.fork()

@@ -94,7 +94,8 @@ class Result:
 class Gateway:
     """Starts a worker and speaks to it."""
 
-    def __init__(self, python=sys.executable, flags=("-I",), env=None, out_size=1 << 20, in_size=8 << 20):
+    def __init__(self, python=sys.executable, flags=("-I",), env=None, out_size=1 << 20, in_size=8 << 20,
+                 worker=WORKER):  # fmt: skip
         ours, theirs = socket.socketpair()
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
@@ -108,14 +109,15 @@ class Gateway:
         ]
         self.pid = os.posix_spawn(
             python,
-            [python, *flags, WORKER],
+            [python, *flags, worker],
             env if env is not None else {"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8"},
             file_actions=actions,
         )
         theirs.close()
         for descriptor in (out_write, err_write, null, *high):
             os.close(descriptor)
-        self.stdout, self.stderr = open(out_read, "rb"), open(err_read, "rb")
+        self.stdout = open(out_read, "rb")  # noqa: SIM115  lives as long as the gateway, which closes it
+        self.stderr = open(err_read, "rb")  # noqa: SIM115  the same
         self.socket = ours
         self.socket.settimeout(TIMEOUT)
         self.pending = b""

@@ -235,11 +235,22 @@ class Found(WorkerCase):
             """)
         self.assertEqual(got, ["f(a int64, b utf8?) -> int64", "cached(a float64) -> float64"])
 
+    def test_what_cannot_be_called_by_position_is_passed_over(self):
+        got = self.served("""
+            import functools
+            def f(a: int) -> int: return a
+            def keyword(a: int, *, b: int) -> int: return a
+            def deep(a: int) -> int: return a
+            for _ in range(70):
+                deep = functools.wraps(deep)(lambda a, inner=deep: inner(a))
+            """)
+        self.assertEqual(got, ["f(a int64) -> int64"])
+
     def test_options(self):
         gate = self.load("""
             from udfgate import udf
             @udf(volatility="IMMUTABLE", timeout="1m30.5s", elementwise=False, concurrency=4, max_workers=2,
-                 native="off", affinity="stream", mode="row", null_handling="call", on_error="fail",
+                 native="off", affinity="none", mode="row", null_handling="call", on_error="fail",
                  init="worker", io_threads=1, max_batch_rows=10, skip_null=False, batch_mode=False,
                  max_concurrency=3)
             def a(x: int) -> int: return x
@@ -399,7 +410,8 @@ class Refused(WorkerCase):
 
     def test_what_is_not_built(self):
         for option in ("mode='arrow'", "null_handling='skip'", "on_error='null'", "on_error='reject'", "io_threads=2",
-                       "init='shared'", "warmup=1", "skip_null=True", "batch=True"):  # fmt: skip
+                       "init='shared'", "warmup=1", "skip_null=True", "batch=True", "native='require'",
+                       "affinity='stream'"):  # fmt: skip
             self.check(f"@udf({option})\ndef f(x: int) -> int: ...", f"{option} is not supported yet", line=2)
         self.check("@udf\ndef f(x: int) -> int: yield 1", "generator functions are not supported yet")
         self.check("@udf\nasync def f(x: int) -> int: ...", "async functions are not supported yet")
@@ -408,7 +420,9 @@ class Refused(WorkerCase):
             "table functions (@udtf) are not supported yet",
         )
         self.check("@udaf(input_types=['INT'], result_type='INT')\nclass F: ...", "aggregate functions (@udaf)")
-        self.check("import udfgate\nudfgate.context()", "not supported yet", "NotImplementedError", 3)
+        for name in ("context", "counter"):
+            self.check(f"from udfgate import {name}", f"cannot import name '{name}' from 'udfgate'", "ImportError", 2)
+            self.check(f"import udfgate\nudfgate.{name}", f"'udfgate' has no attribute '{name}'", "AttributeError", 3)
 
     def test_options_that_cannot_be_meant(self):
         for option, text in (

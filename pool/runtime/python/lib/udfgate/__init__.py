@@ -13,14 +13,4 @@ class Scorer:  # one instance per worker process
 
 from udfgate.declare import udaf, udf, udtf
 
-__all__ = ["context", "counter", "udaf", "udf", "udtf"]
-
-
-def context() -> object:
-    """Call id, principal, headers, remaining(), cancelled() and logger of the running call."""
-    raise NotImplementedError("udfgate.context() is not supported yet")
-
-
-def counter(name: str) -> object:
-    """A counter that is committed once per delivered chunk."""
-    raise NotImplementedError(f"udfgate.counter({name!r}) is not supported yet")
+__all__ = ["udaf", "udf", "udtf"]

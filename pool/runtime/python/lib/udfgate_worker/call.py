@@ -27,8 +27,8 @@ from udfgate_worker.result import Outcome, Times, result_frame
 from udfgate_worker.segment import Segment, read_segments, run_segment
 from udfgate_worker.strict import Misfit, exact_values
 
-CPU_ROWS_MIN = 257  # below, two reads of the thread's clock (0.45 µs each) would be felt
-PEAK_NS_MIN = 2_000_000  # calls shorter than this do not pay 25 µs to ask the kernel for the peak
+PEAK_NS_MIN = 2_000_000  # calls shorter than this do not ask the kernel for the peak, which takes 25 to 100 µs
+PEAK_NS_EVERY = 100_000_000  # nor do longer ones more often than this
 ANSWERS_KEPT = 2  # with one chunk queued ahead, RECODE may mean the answer before the last
 
 
@@ -54,7 +54,7 @@ class Calls:
         self.functions: list[Function] = []
         self.generation = 0
         self.calls = self.rows = self.singles = 0  # singles: calls of one row that single.py answered
-        self.peak = 0
+        self.peak = self.peak_due = 0
         self.kept: list[Answer] = []
 
     def run(self, call: int, at: int, length: int) -> None:
@@ -127,7 +127,7 @@ class Calls:
             if segment.lo & 7 or segment.hi < segment.lo:
                 raise ProtocolError(f"rows {segment.lo} to {segment.hi}")
             rows += segment.hi - segment.lo
-        measure = flags & MEASURE_CPU != 0 or rows >= CPU_ROWS_MIN
+        measure = flags & MEASURE_CPU != 0
         times = Times()
         outcomes = [run_segment(function, segment, step, self.region, times, measure) for segment in segments]
         self.rows += rows
@@ -143,12 +143,18 @@ class Calls:
     def _reply(self, outcomes: list, times: Times, received: int) -> None:
         region = self.region
         self.calls += 1
-        sent = monotonic_ns()
-        if sent - received > PEAK_NS_MIN:
-            self.peak = peak_bytes()
-            sent = monotonic_ns()
+        sent = self.sending(received)
         where = region.arena, region.base, region.used
         self.link.send(result_frame(region.call, (received, sent), times, self.peak, where, outcomes))
+
+    def sending(self, received: int) -> int:
+        """The instant to stamp a RESULT with; looks at the peak first if that is due."""
+        sent = monotonic_ns()
+        if sent - received > PEAK_NS_MIN and sent > self.peak_due:
+            self.peak = peak_bytes()
+            sent = monotonic_ns()
+            self.peak_due = sent + PEAK_NS_EVERY
+        return sent
 
     def _keep(self, function: Function, step: int, outcomes: list) -> None:
         if function.marshal:

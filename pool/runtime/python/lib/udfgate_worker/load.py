@@ -17,7 +17,9 @@ NOTHING = (
     "{}: nothing to serve: decorate functions with @udf (from udfgate import udf), "
     "or give public functions a type hint for every parameter and for the result"
 )
-# Options that change answers and are not built yet: the values with which they may be given all the same.
+# Options that change answers, or promise something, and are not built yet: the values with which they may be given all
+# the same. Limits and hints (concurrency, max_concurrency, max_workers, max_batch_rows, volatility, elementwise) are
+# not among them: no answer depends on them, so they are taken and kept until the gateway acts on them.
 _TAME = {
     "mode": ("row",),
     "null_handling": ("call",),
@@ -25,6 +27,8 @@ _TAME = {
     "io_threads": (1,),
     "init": ("worker",),
     "warmup": (),
+    "native": ("auto", "off"),
+    "affinity": ("none",),
     "skip_null": (False,),
     "batch": (False,),
     "batch_mode": (False,),
@@ -100,7 +104,10 @@ def _own(value: object, module: str) -> bool:
         return False
     if value.__module__ != module or value.__name__.startswith(("_", "<")):
         return False
-    shape = shape_of(value)
+    try:
+        shape = shape_of(value)
+    except Unserved:  # nobody asked for it to be served, so what cannot be called by position is passed over
+        return False
     needed = [parameter for parameter in shape.parameters if not parameter.optional]
     hinted = all(parameter.hint is not NO_HINT for parameter in needed)
     return hinted and not shape.rest and shape.returns not in (NO_HINT, None, "None")

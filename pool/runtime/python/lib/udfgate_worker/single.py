@@ -7,7 +7,7 @@ stays in the link's buffer, or the outcome is handed over.
 from time import monotonic_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.call import PEAK_NS_MIN, Answer, Calls, peak_bytes
+from udfgate_worker.call import PEAK_NS_MIN, Answer, Calls
 from udfgate_worker.frames import CALL, HEADER, ONE_HEAD, ONE_RESULT, ONE_RESULT_BYTES, RESULT, WIDTH_TWO
 from udfgate_worker.link import Link
 
@@ -60,8 +60,7 @@ def serve_single_rows(link: Link, calls: Calls) -> None:
             calls.kept = [*calls.kept[-1:], Answer(call, function, 8, (arena, base, limit), row)]
         sent = now()
         if sent - received > PEAK_NS_MIN:
-            calls.peak = peak_bytes()
-            sent = now()
+            sent = calls.sending(received)
         decode, body, encode = decoded - received, ran - decoded, sent - ran
         send(pack(_RESULT_HEAD, call, received, sent, decode, body, encode, 0, calls.peak, arena, base) + tail)
         args = value = tail = None  # the next call may be long in coming
