@@ -19,9 +19,9 @@ var (
 
 // The hammer stops once it has seen this much, or after hammerMost.
 const (
-	hammerKills = 40
+	hammerKills = 20
 	hammerRight = 200
-	hammerLost  = 10
+	hammerLost  = 3
 	hammerMost  = 4 * time.Second
 )
 

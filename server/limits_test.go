@@ -247,9 +247,12 @@ func TestFailureDiscardsWithinTheBudget(t *testing.T) {
 		t.Error("the receiver holds nothing while it waits for messages to discard")
 	}
 	g.budget.resize(0, rest)
+	from := time.Now()
 	c.send(ints(3)) // taken by the reservation that is there; there is no other
-	g.await("the receiver to give up", func(x *exchange) bool { return x.ended })
 	g.awaitStreams(0)
+	if took := time.Since(from); took > notReadingDefault/2 {
+		t.Errorf("the call was held for %v", took)
+	}
 	g.budget.release(rest)
 	c.failure("Aborted", udfgate.WorkerLost, "picky: worker lost")
 }
