@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// armAfter is when a crossing begins to watch for a caller that goes away:
-	// most are over by then and need not pay for it.
+	// armAfter is when a crossing begins, at the latest, to watch for a caller
+	// that goes away: most are over by then and need not pay for it.
 	armAfter = 20 * time.Millisecond
 	// cancelGrace is how long a call that nobody waits for may go on. A shorter
 	// rest costs less than a new worker.
@@ -56,6 +56,7 @@ type crossing struct {
 	disarm   func() bool // set once the context is watched, by the lease holder
 	turn     uint64      // of the crossings that were watched; an old callback sees another
 	cancelAt int64       // the caller went away: the worker is killed then
+	wakeAt   int64       // the deadline of the socket; 0 if its two directions differ
 }
 
 // run does one crossing in a lease that began at the instant at. own is the
@@ -132,7 +133,12 @@ func (x *crossing) dispatch() error {
 			return &notTaken{err}
 		}
 	}
-	x.setDeadline(min(x.limit.at, now+int64(armAfter)))
+	// A deadline that the last call has left behind does as well, and spares the
+	// timer: that it wakes this one early is no harm.
+	until := min(x.limit.at, now+int64(armAfter))
+	if x.wakeAt < now+int64(armAfter)/2 || x.wakeAt > until {
+		x.setDeadline(until)
+	}
 	x.out = outRange{arena: w.out.ID(), limit: w.out.Size()}
 	remaining := max(x.limit.at-now, 1) // 0 would mean no limit
 	w.link.out = x.chunk.appendCall(w.link.out[:0], x.call.ID, remaining, x.out)
@@ -249,6 +255,7 @@ func (x *crossing) cancelled(turn uint64) {
 
 // setDeadline wakes a blocked read or write at the instant.
 func (x *crossing) setDeadline(at int64) {
+	x.wakeAt = at
 	// Only a closed socket refuses, and then no read blocks.
 	_ = x.w.link.conn.SetDeadline(clock.Time(at))
 }
@@ -265,7 +272,10 @@ func (x *crossing) need(payload []byte) error {
 	}
 	// The deadline of the read before may pass between it and the write, and
 	// is no limit for the write.
+	x.mu.Lock()
 	_ = w.link.conn.SetWriteDeadline(time.Now().Add(listenWait)) // only a closed socket refuses
+	x.wakeAt = 0
+	x.mu.Unlock()
 	x.only = false
 	most := w.pool.config.AnswerBytesMax + x.chunk.formBytes()
 	if want > uint64(most) {

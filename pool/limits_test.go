@@ -134,6 +134,7 @@ func TestErrContext(t *testing.T) {
 
 func TestCancel_longCallLosesItsWorker(t *testing.T) {
 	h := newHarness(t, "")
+	h.must("sleep", []int64{40}) // leaves a deadline that is far away
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	_, _, err := h.callWith(ctx, h.newCall("sleep"), []int64{3_600_000})

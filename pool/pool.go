@@ -261,7 +261,7 @@ func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) 
 		if _, untaken := errors.AsType[*notTaken](err); !untaken || taker == takersMax {
 			return answer, err
 		}
-		p.observer.Retried(call.Function.Name)
+		p.observer.Retried(call.Function.Canonical())
 	}
 }
 
@@ -334,10 +334,8 @@ func (p *Pool) tidy(idle time.Duration) {
 
 // tell tidies a leased worker, and ends it if it does not listen.
 func (p *Pool) tell(w *worker, now int64) {
-	err := w.link.conn.SetDeadline(time.Now().Add(listenWait))
-	if err == nil {
-		err = w.tidy(now)
-	}
+	w.cross.setDeadline(now + int64(listenWait))
+	err := w.tidy(now)
 	if err == nil || w.awaitDead(untakenWait) {
 		return // a dead one is somebody else's news
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,9 +15,7 @@ import (
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 )
 
 // seeded is a random source; UDFGATE_SEED replays a run.
@@ -48,6 +45,9 @@ func TestExchangeOneBatch(t *testing.T) {
 		b.Rows != 3 || b.Batches != 1 || b.Crossings != 1 || b.Attempts != 1 || b.BytesIn <= 24 || b.BytesOut <= 24 ||
 		b.Principal != "127.0.0.1" || b.Worker != "test:1" || b.WallNS <= 0 || b.Trace != "0af7651916cd43dd8448eb211c80319c" {
 		t.Errorf("bill %s", b.JSON())
+	}
+	if b.ConvGatewayNS <= 0 || b.Work.ConversionGatewayNS < b.ConvGatewayNS { // the server's own, as echo books none
+		t.Errorf("work is less than the wall it took: %s", b.JSON())
 	}
 }
 
@@ -299,6 +299,9 @@ func TestExchangeBillPerBatch(t *testing.T) {
 	if told.App != "YmF0Y2gtNw==" || told.Bill.Rows != 2 || told.Bill.Batches != 1 || told.Bill.Function != "echo" || told.Bill.Crossings != 1 {
 		t.Errorf("told %+v", told)
 	}
+	if told.Bill.Work.ConversionGatewayNS < told.Bill.ConvGatewayNS {
+		t.Errorf("work is less than the wall it took: %+v", told.Bill)
+	}
 	for _, key := range []string{`"work":{"body_ns":`, `"coalesce_ns":0`, `"cold":false`, `"trace":""`} {
 		if !strings.Contains(string(c.read.LatestAppMetadata()), key) {
 			t.Errorf("no %s in %s", key, c.read.LatestAppMetadata())
@@ -345,8 +348,8 @@ func TestExchangeCallersDeadline(t *testing.T) {
 	c.send(ints(1))
 	c.want(1)
 	c.finish()
-	if seen.Limit != callersDeadline || seen.LimitNS != int64(callMax) || seen.Deadline <= 0 || seen.Deadline > int64(callMax) ||
-		seen.ID == 0 || seen.Principal != "127.0.0.1" {
+	if seen.Limit != callersDeadline || seen.LimitNS <= int64(callMax/2) || seen.LimitNS > int64(callMax) ||
+		seen.Deadline <= int64(callMax/2) || seen.Deadline > int64(callMax) || seen.ID == 0 || seen.Principal != "127.0.0.1" {
 		t.Errorf("got %+v", seen)
 	}
 	var without headers
@@ -360,81 +363,6 @@ func TestExchangeCallersDeadline(t *testing.T) {
 	if err != nil || h.limit != 500e6 || h.deadline == 0 {
 		t.Errorf("got %+v %v, wanted a limit of 500ms", h, err)
 	}
-}
-
-// A caller that goes away ends the work, and nothing is left behind.
-func TestExchangeCancelled(t *testing.T) {
-	started, stopped := make(chan struct{}), make(chan error, 1)
-	g := start(t, Config{}, map[string]body{"wait": func(ctx context.Context, _ *udfgate.Call, _ *codec.Batch) (*codec.Answer, error) {
-		close(started)
-		<-ctx.Done()
-		stopped <- ctx.Err()
-		return nil, ctx.Err()
-	}})
-	c := g.open("wait")
-	c.send(ints(1))
-	<-started
-	c.cancel()
-	if err := <-stopped; !errors.Is(err, context.Canceled) {
-		t.Errorf("the backend's context ended with %v", err)
-	}
-}
-
-// A caller that has written all and then goes away is no timeout, whatever the
-// backend makes of it: only the backend's context tells, as nobody reads any more.
-func TestExchangeCancelledAfterHalfClose(t *testing.T) {
-	for name, wrapped := range map[string]func(error) error{
-		"bare":  func(err error) error { return err },
-		"dress": func(err error) error { return udfgate.Errorf(udfgate.Timeout, "the caller went away: %w", err) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			started := make(chan struct{})
-			g := start(t, Config{}, map[string]body{"wait": func(ctx context.Context, _ *udfgate.Call, _ *codec.Batch) (*codec.Answer, error) {
-				close(started)
-				<-ctx.Done()
-				return nil, wrapped(context.Cause(ctx))
-			}})
-			c := g.open("wait")
-			c.send(ints(1))
-			c.closeSend()
-			<-started
-			g.await("the receiver to end", func(x *exchange) bool { return x.ended })
-			c.cancel()
-			g.awaitStreams(0)
-			_, text := g.get("/metrics", "")
-			if calls := "udfgate_calls_total{dialect=\"flight\",function=\"wait\",outcome=\"cancelled\",path=\"python\"} 1"; !strings.Contains(text, calls) ||
-				strings.Contains(text, "outcome=\"timeout\"") || strings.Contains(text, "udfgate_rejected_total{") {
-				t.Errorf("wanted %s, got %s", calls, grep(text, "calls_total|rejected"))
-			}
-		})
-	}
-}
-
-// One that goes away while its message waits for room is not refused either.
-func TestExchangeCancelledWhileWaitingForRoom(t *testing.T) {
-	started, release := make(chan struct{}, 1), make(chan struct{})
-	g := start(t, Config{InflightBytesMax: 640 << 10}, map[string]body{"hold": held(started, release)})
-	holder := g.open("hold")
-	holder.send(big(400 << 10))
-	<-started
-	late := g.open("hold")
-	late.send(big(300 << 10))
-	g.until("the second to wait for room", func() bool {
-		g.budget.mu.Lock()
-		defer g.budget.mu.Unlock()
-		return len(g.budget.waiting) > 0
-	})
-	late.cancel()
-	g.awaitStreams(1)
-	_, text := g.get("/metrics", "")
-	if !strings.Contains(text, "outcome=\"cancelled\"") || strings.Contains(text, "queue_full") {
-		t.Errorf("got %s", grep(text, "calls_total|rejected"))
-	}
-	close(release)
-	if _, err := holder.receive(); err != nil {
-		t.Error(err)
-	}
-	holder.finish()
 }
 
 // The trailers of a failed call stay under the 8 KiB beyond which Java and C
@@ -483,25 +411,5 @@ func TestExchangeUnknownNames(t *testing.T) {
 	c.failure("NotFound", udfgate.NotFound, `no function "gdc": nearest names are "gcd"`)
 	if got := c.rpc.Trailer().Get("udfgate-bill"); got != nil {
 		t.Errorf("a bill though no function was resolved: %v", got)
-	}
-}
-
-// Every ending leaves the client with a status that it can read: not UNKNOWN,
-// and not CANCELLED, which pyarrow turns into KeyboardInterrupt.
-func TestExchangeNeverAnswersCancelled(t *testing.T) {
-	var n atomic.Int64
-	g := start(t, Config{}, map[string]body{"f": func(context.Context, *udfgate.Call, *codec.Batch) (*codec.Answer, error) {
-		return nil, []error{context.Canceled, context.DeadlineExceeded, errors.New("x"), io.EOF}[n.Add(1)-1]
-	}})
-	for range 4 {
-		c := g.open("f")
-		c.send(ints(1))
-		_, err := c.receive()
-		for err == nil {
-			_, err = c.receive()
-		}
-		if code := status.Code(err); slices.Contains([]codes.Code{codes.Canceled, codes.Unknown, codes.OK}, code) {
-			t.Errorf("answered %v", err)
-		}
 	}
 }

@@ -33,6 +33,7 @@ func TestNewRefusesWithTheFlagsName(t *testing.T) {
 		"--listen unix:: wanted unix:/path":                              {Listen: []string{"unix:"}},
 		"--max-message-bytes: wanted more than 0, got -1":                {MessageBytesMax: -1},
 		"window: wanted 1 to 16 batches":                                 {Window: 17},
+
 		"1000 connections × buffers of 256 KiB are more than --max-inflight-bytes 100 MiB: wanted at most 400 connections": {ConnectionsMax: 1000, InflightBytesMax: 100 << 20},
 	} {
 		if c.Listen == nil {

@@ -114,6 +114,7 @@ func (g *gateway) startPool(ctx context.Context, files *served, python string, m
 		return metrics.PoolState{
 			Idle: s.Idle, Busy: s.Busy, Starting: s.Starting, QueueDepth: s.QueueLen,
 			BusySeconds: s.BusyTime.Seconds(), WorkerSeconds: s.WorkerTime.Seconds(),
+			MemoryBytes: s.MemoryBytes, PinnedBytes: s.PinnedBytes,
 		}
 	})
 	return nil

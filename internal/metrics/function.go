@@ -52,9 +52,19 @@ func (m *Metrics) Function(f *udfgate.Function, name string) *Function {
 	s.chunkRows = m.chunkRows.WithLabelValues(label)
 	if label != overflow {
 		m.functionInfo.WithLabelValues(label, f.Version, pathPython).Set(1)
+		m.shown.Store(f.Canonical(), label)
 	}
 	kept, _ := m.functions.LoadOrStore(f, s)
 	return kept.(*Function) //nolint:errcheck // the map holds nothing else
+}
+
+// shownAs is the label of a function whose name comes from elsewhere: short, or
+// canonical. A short name that several functions have stands for itself.
+func (m *Metrics) shownAs(name string) string {
+	if label, ok := m.shown.Load(name); ok {
+		return label.(string) //nolint:errcheck // the map holds nothing else
+	}
+	return m.names.label(name)
 }
 
 // ChunkRows notes the size of a batch handed to a backend.

@@ -14,12 +14,17 @@ type PoolState struct {
 	// BusySeconds and WorkerSeconds only grow: the time that workers spent on
 	// chunks, and the time that they were there.
 	BusySeconds, WorkerSeconds float64
+	// MemoryBytes is the resident memory of the workers; PinnedBytes is the
+	// slots that are kept for workers which were given up.
+	MemoryBytes, PinnedBytes int64
 }
 
 var (
 	inflightDesc    = prometheus.NewDesc("udfgate_inflight_bytes", "Bytes of batches and answers within the gateway.", nil, nil)
+	pinnedDesc      = prometheus.NewDesc("udfgate_slot_pinned_bytes", "Bytes of slots kept for workers that were given up, until these are dead.", nil, nil)
 	queueDepthDesc  = prometheus.NewDesc("udfgate_queue_depth", "Chunks that wait for a worker.", []string{"pool"}, nil)
 	workersDesc     = prometheus.NewDesc("udfgate_workers", "Workers by state.", []string{"pool", "state"}, nil)
+	memoryDesc      = prometheus.NewDesc("udfgate_pool_memory_bytes", "Resident memory of a pool's workers; a page that several share counts in each.", []string{"pool"}, nil)
 	utilizationDesc = prometheus.NewDesc("udfgate_pool_utilization", "Share of its workers' time that a pool spent on chunks since the last scrape, 0 to 1.", []string{"pool"}, nil)
 )
 
@@ -70,8 +75,10 @@ func (m *Metrics) Pool(name string, read func() PoolState) {
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
 	out <- inflightDesc
+	out <- pinnedDesc
 	out <- queueDepthDesc
 	out <- workersDesc
+	out <- memoryDesc
 	out <- utilizationDesc
 }
 
@@ -86,13 +93,19 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		gauge(inflightDesc, float64(g.inflight()))
 	}
 	now := time.Now()
+	pinned := int64(0)
 	for _, p := range g.pools {
 		s := p.read()
+		pinned += s.PinnedBytes
 		gauge(queueDepthDesc, float64(s.QueueDepth), p.name)
 		gauge(workersDesc, float64(s.Idle), p.name, "idle")
 		gauge(workersDesc, float64(s.Busy), p.name, "busy")
 		gauge(workersDesc, float64(s.Starting), p.name, "starting")
+		gauge(memoryDesc, float64(s.MemoryBytes), p.name)
 		gauge(utilizationDesc, p.use(now, s), p.name)
+	}
+	if len(g.pools) > 0 {
+		gauge(pinnedDesc, float64(pinned))
 	}
 }
 

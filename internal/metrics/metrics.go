@@ -45,6 +45,7 @@ type Metrics struct {
 	gauges       gauges
 
 	functions sync.Map // *udfgate.Function → *Function
+	shown     sync.Map // canonical name → label
 	names     names    // labels of functions
 	pools     sync.Map // string → *poolSeries
 	poolNames names
@@ -163,9 +164,10 @@ func (m *Metrics) QueueWait(pool string, d time.Duration) {
 	m.pool(pool).queueSeconds.Observe(d.Seconds())
 }
 
-// Retried notes that a chunk of a function went to a further worker.
+// Retried notes that a chunk of a function went to a further worker. The
+// function may be called by its canonical or by its short name.
 func (m *Metrics) Retried(function string) {
-	m.retries.WithLabelValues(m.names.label(function)).Inc()
+	m.retries.WithLabelValues(m.shownAs(function)).Inc()
 }
 
 // poolSeries are the children of one pool: a look-up of labels per call would

@@ -28,7 +28,7 @@ func fed() (*Metrics, *prometheus.Registry) {
 	m.Build("1.0.0", "abcdef", "go1.26")
 	m.Inflight(func() int64 { return 4096 })
 	m.Pool("default", func() PoolState {
-		return PoolState{Idle: 1, Busy: 2, Starting: 1, QueueDepth: 3, BusySeconds: 30, WorkerSeconds: 40}
+		return PoolState{Idle: 1, Busy: 2, Starting: 1, QueueDepth: 3, BusySeconds: 30, WorkerSeconds: 40, MemoryBytes: 64 << 20, PinnedBytes: 8192}
 	})
 	m.WorkerStarted("default", 30*time.Millisecond)
 	m.WorkerExited("default", "signal")
@@ -159,6 +159,30 @@ func TestFunctionIsMadeOnce(t *testing.T) {
 	f.Observe(b, "")
 	if n := testing.AllocsPerRun(100, func() { f.Observe(b, "") }); n > 0 {
 		t.Errorf("%v allocations per observation, wanted none", n)
+	}
+}
+
+// A retry is counted under the name that the function has everywhere else,
+// whichever name the pool knows it by.
+func TestRetriesGoByTheShownName(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := New(reg)
+	m.Function(gcd, "gcd")
+	for _, module := range []string{"a", "b"} {
+		m.Function(&udfgate.Function{Name: "f", Module: module}, module+".f")
+	}
+	for _, name := range []string{"gcd", "geo.gcd", "a.f", "b.f", "b.f"} {
+		m.Retried(name)
+	}
+	want := `
+		# HELP udfgate_retries_total Chunks handed to a further worker because the first did not take them.
+		# TYPE udfgate_retries_total counter
+		udfgate_retries_total{function="a.f"} 1
+		udfgate_retries_total{function="b.f"} 2
+		udfgate_retries_total{function="gcd"} 2
+	`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "udfgate_retries_total"); err != nil {
+		t.Error(err)
 	}
 }
 
