@@ -105,8 +105,7 @@ func (d *Decoder) checkHeader(fd *FlightData, m *Message) error {
 	if fd.HasBody {
 		framed = fd.Body.Len
 	}
-	// A longer body is legal: some writers pad it once more.
-	if m.BodyLen > framed {
+	if m.BodyLen != framed {
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted a body of %d bytes as its header says, got %d", m.BodyLen, framed)
 	}
 	return nil

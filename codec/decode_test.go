@@ -130,6 +130,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"record batch: wanted 2 columns as in the schema, got 1", 0, func(m *Message, _ []byte) { m.Nodes = m.Nodes[:1] }},
 		{"record batch: wanted 5 buffers for (int64, utf8), got 4", 0, func(m *Message, _ []byte) { m.Buffers = m.Buffers[:4] }},
 		{"record batch: wanted a body of 64 bytes as its header says, got 56", 0, func(m *Message, _ []byte) { m.BodyLen += 8 }},
+		{"record batch: wanted a body of 48 bytes as its header says, got 56", 0, func(m *Message, _ []byte) { m.BodyLen -= 8 }},
 		{"wanted a record batch, got another message", 0, func(m *Message, _ []byte) { m.Kind = KindSchema }},
 		{`column 0 "a": wanted at least 24 bytes of values for 3 rows of int64, got 23`, 0, func(m *Message, _ []byte) { m.Buffers[1].Length = 23 }},
 		{`column 0 "a": wanted at least 2 bytes of validity for 9 rows of int64, got 1`, 0, func(m *Message, _ []byte) { m.Rows = 9 }},

@@ -3,11 +3,13 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/internal/clock"
@@ -133,10 +135,10 @@ func errExit(exit Exit, words string) error {
 
 // errBody is what the body did wrong, as the worker reported it.
 func errBody(e *rowError) error {
-	class, text := validText(e.class), oneLine(validText(e.text))
+	class, text := cut(lineText(string(e.class)), errorClassBytesMax), lineText(string(e.text))
 	out := &udfgate.Error{
 		Reason: udfgate.UserError, Row: e.row, Exception: class, Message: class + text,
-		Detail: validText(e.trace),
+		Detail: linesText(string(e.trace)),
 	}
 	if class != "" && text != "" { // an error of no row may come without a class
 		out.Message = class + ": " + text
@@ -147,9 +149,6 @@ func errBody(e *rowError) error {
 	return out
 }
 
-// validText is what a worker wrote as text that can be sent on.
-func validText(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
-
 // cut is at most n bytes of s, whole characters.
 func cut(s string, n int) string {
 	if len(s) <= n {
@@ -158,10 +157,43 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
+var (
+	lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
+	lineEnds   = strings.NewReplacer("\r\n", "\n")
+)
 
-// oneLine keeps a message on one line; the trace has it as it was.
-func oneLine(s string) string { return lineBreaks.Replace(s) }
+// lineText is what a worker wrote as one line for clients and terminals; the
+// trace has its lines as they were.
+func lineText(s string) string { return inert(lineBreaks.Replace(s), "") }
+
+// linesText is what a worker wrote as lines for clients and terminals.
+func linesText(s string) string { return inert(lineEnds.Replace(s), "\n\t") }
+
+// inert is s as valid UTF-8 in which nothing makes a terminal act or reorder
+// what it shows: controls, but those in keep, are spelled out.
+func inert(s, keep string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	acts := func(r rune) bool { return (unicode.IsControl(r) || reorders(r)) && !strings.ContainsRune(keep, r) }
+	if strings.IndexFunc(s, acts) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !acts(r):
+			b.WriteRune(r)
+		case r <= 0xFF:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// reorders reports Unicode's embeddings, overrides and isolates of a writing
+// direction.
+func reorders(r rune) bool { return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 }
 
 // named puts the function's name on an error that leaves the room.
 func named(err error, f *udfgate.Function) error {

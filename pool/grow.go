@@ -205,7 +205,7 @@ func (p *Pool) mourn(w *worker) {
 	reason := w.reaped()
 	p.observer.WorkerExited(p.config.Name, reason)
 	level := slog.LevelWarn
-	if reason == ReapedClosed {
+	if reason == ReapedClosed || reason == ReapedStartFailed { // whoever started it tells why it failed
 		level = slog.LevelDebug
 	}
 	p.logger.Log(context.Background(), level, "worker ended",

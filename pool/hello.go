@@ -58,8 +58,16 @@ type loadModule struct {
 
 // loaded is the payload of LOADED: functions or an error.
 type loaded struct {
-	Functions []loadedFunction `json:"functions"`
-	Error     *LoadError       `json:"error"`
+	Functions []loadedFunction  `json:"functions"`
+	Skipped   []skippedFunction `json:"skipped"`
+	Error     *LoadError        `json:"error"`
+}
+
+// skippedFunction is one that its author may have meant to serve.
+type skippedFunction struct {
+	Module string `json:"module"`
+	Name   string `json:"name"`
+	Why    string `json:"why"`
 }
 
 type loadedFunction struct {
@@ -113,6 +121,7 @@ func (e *LoadError) Error() string {
 type loadedSet struct {
 	functions []*udfgate.Function
 	timeouts  []time.Duration // the functions' own limits, 0: none; by number
+	skipped   []skippedFunction
 }
 
 // parseLoaded reads a LOADED.
@@ -127,11 +136,11 @@ func parseLoaded(payload []byte) (*loadedSet, error) {
 		return nil, broken("LOADED: %v", err)
 	}
 	if e := l.Error; e != nil {
-		e.Class, e.Message = cut(e.Class, errorClassBytesMax), cut(e.Message, errorTextBytesMax)
-		e.Traceback = cut(e.Traceback, errorTraceBytesMax)
+		e.Class, e.Message = cut(lineText(e.Class), errorClassBytesMax), cut(lineText(e.Message), errorTextBytesMax)
+		e.File, e.Traceback = lineText(e.File), cut(linesText(e.Traceback), errorTraceBytesMax)
 		return nil, e
 	}
-	set := &loadedSet{}
+	set := &loadedSet{skipped: l.Skipped}
 	for i, lf := range l.Functions {
 		f, err := lf.function()
 		if err == nil && lf.Number != uint32(i) {

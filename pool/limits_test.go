@@ -315,7 +315,7 @@ func TestNotTaken(t *testing.T) {
 	if got[0] != int64(5) || call.Attempts != 1 {
 		t.Errorf("want 5 at the first attempt that was taken, got %v, %d attempts", got, call.Attempts)
 	}
-	if len(h.told.retried) != 1 || h.told.retried[0] != "same" {
+	if len(h.told.retried) != 1 || h.told.retried[0] != "m.same" {
 		t.Errorf("want one retry told, got %q", h.told.retried)
 	}
 }

@@ -128,9 +128,13 @@ type Pool struct {
 	env      []string
 	slots    *codec.Store
 
+	sources sources
+	edited  []atomic.Bool // files that warnEdited has named
+
 	// Set by the first start, before anybody else can see the pool.
 	first      *loadedSet
 	firstHello hello
+	version    string
 
 	// ctx ends with the pool; running are all its goroutines.
 	ctx     context.Context
@@ -177,16 +181,13 @@ func New(ctx context.Context, c Config) (*Pool, error) {
 	p := &Pool{
 		config: c, logger: c.Logger, observer: c.Observer,
 		live: map[*worker]struct{}{}, coldSince: clock.Now(), starts: 1,
+		sources: sources, edited: make([]atomic.Bool, len(c.Files)),
 		slots: codec.NewStore(codec.StoreConfig{LimitBytes: c.SlotLimitBytes, LimitName: c.SlotLimitName}),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if err := p.open(ctx); err != nil {
 		p.Close(ctx)
 		return nil, err
-	}
-	version := sources.version(&p.firstHello)
-	for _, f := range p.first.functions {
-		f.Pool, f.Version, f.Generation = c.Name, version, generation
 	}
 	p.running.Go(p.tidyLoop)
 	return p, nil
@@ -205,6 +206,10 @@ func (p *Pool) open(ctx context.Context) error {
 	w, err := p.start(ctx)
 	if err != nil {
 		return err
+	}
+	p.version = p.sources.version(&p.firstHello)
+	for _, f := range p.first.functions {
+		f.Pool, f.Version, f.Generation = p.config.Name, p.version, generation
 	}
 	p.join(w)
 	return nil

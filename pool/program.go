@@ -2,6 +2,7 @@ package pool
 
 import (
 	"path/filepath"
+	"strings"
 
 	pyworker "github.com/udfgate/udfgate/pool/runtime/python"
 )
@@ -13,4 +14,17 @@ func (f folder) program(python string) ([]string, error) {
 		return nil, err
 	}
 	return []string{python, "-I", filepath.Join(f.path, pyworker.Entry)}, nil
+}
+
+// withoutOurs cuts the worker program's own frames out of a stack: they lie
+// below every body and say nothing about it.
+func (f folder) withoutOurs(stack string) string {
+	library, entry := `  File "`+filepath.Join(f.path, "lib")+"/", `  File "`+filepath.Join(f.path, pyworker.Entry)+`"`
+	var kept strings.Builder
+	for line := range strings.Lines(stack) {
+		if !strings.HasPrefix(line, library) && !strings.HasPrefix(line, entry) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }

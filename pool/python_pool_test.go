@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -258,4 +260,48 @@ func TestPython_manyQuickCalls(t *testing.T) {
 		t.Errorf("want nothing left, and 2 workers at most, got %+v, %d launched", s, h.launcher.launched.Load())
 	}
 	eventually(t, "every slot is free", func() bool { return h.Slots().Stats().Slots == 0 })
+}
+
+// A body that is edited under a running pool is run by the next worker: the
+// log says so, once.
+func TestPython_editedFile(t *testing.T) {
+	var log lockedText
+	h := newPython(t, "@udf\ndef f(n: int) -> int:\n    import os\n    if n < 0: os._exit(3)\n    return n\n", func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	file := h.config.Files[0].File
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(strings.Replace(string(text), "return n", "return n + 1", 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, _, err := h.call("f", []int64{-1})
+		wantError(t, err, udfgate.WorkerLost, "worker lost: exit status 3")
+		h.must("f", []int64{1}) // by the worker that has come since
+	}
+	want := "changed since the gateway started; this worker runs the new text under version " + h.Functions()[0].Version + "; restart the gateway"
+	if got := strings.Count(log.String(), want); got != 1 {
+		t.Errorf("want one warning, got %d in %s", got, log.String())
+	}
+}
+
+// lockedText is a log that several goroutines write.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

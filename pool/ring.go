@@ -82,7 +82,7 @@ func (r *ring) tail(n int) string {
 			text = text[1:]
 		}
 	}
-	return validText(bytes.TrimRight(text, "\r\n"))
+	return linesText(string(bytes.TrimRight(text, "\r\n")))
 }
 
 // last copies the last n bytes kept. The caller holds mu.

@@ -1,17 +1,23 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/internal/clock"
 )
+
+// stepHello is the step at which a program that is no worker ends.
+const stepHello = "its HELLO"
 
 // pings is how many round trips prove that a worker's clock is the gateway's.
 const pings = 16
@@ -56,6 +62,9 @@ func (p *Pool) start(ctx context.Context) (*worker, error) {
 	took := time.Since(began)
 	p.observer.WorkerStarted(p.config.Name, took)
 	p.logger.Info("worker started", "pool", p.config.Name, "worker", w.pid, "took", took)
+	if p.version != "" { // not the first
+		p.warnEdited()
+	}
 	return w, nil
 }
 
@@ -65,7 +74,7 @@ func (s *starting) run(by time.Time) (*loadedSet, error) {
 	if err := w.link.conn.SetDeadline(by); err != nil {
 		return nil, err
 	}
-	s.step = "its HELLO"
+	s.step = stepHello
 	f, err := s.await(frameHello, 0)
 	if err != nil {
 		return nil, err
@@ -84,7 +93,7 @@ func (s *starting) run(by time.Time) (*loadedSet, error) {
 	if err := errors.Join(w.syncArenas(), w.giveOut(0, out)); err != nil {
 		return nil, err
 	}
-	s.step = "the loading of its modules"
+	s.step = "the loading of " + w.pool.fileNames()
 	return s.load()
 }
 
@@ -101,6 +110,7 @@ func (s *starting) await(kind frameType, call uint64) (frame, error) {
 			return frame{}, err
 		case f.kind == frameLog:
 			s.w.log(f.payload)
+			s.noteImport(f.payload)
 		case f.kind == frameAST:
 			// Native execution will want it; until then nobody does.
 		case f.kind != kind:
@@ -109,6 +119,19 @@ func (s *starting) await(kind frameType, call uint64) (frame, error) {
 			return frame{}, broken("%s names call %d, wanted %d", kind, f.call, call)
 		default:
 			return f, nil
+		}
+	}
+}
+
+// noteImport takes the file that a worker says it is importing for the step.
+func (s *starting) noteImport(payload []byte) {
+	var line logLine
+	if json.Unmarshal(payload, &line) != nil {
+		return // log has said so
+	}
+	for _, m := range s.w.pool.config.Files {
+		if m.File != "" && line.Message == "importing "+m.File {
+			s.step = "the loading of " + filepath.Base(m.File)
 		}
 	}
 }
@@ -172,10 +195,30 @@ func (s *starting) load() (*loadedSet, error) {
 // loadID is the call id of LOAD; any would do.
 const loadID = 1
 
+// filesNamedMax is how many files an error lists.
+const filesNamedMax = 3
+
+// fileNames is "geo.py, fares.py", for an error that cannot know which of them
+// it was.
+func (p *Pool) fileNames() string {
+	var names []string
+	for _, m := range p.config.Files {
+		if len(names) == filesNamedMax {
+			names = append(names, fmt.Sprintf("%d more", len(p.config.Files)-filesNamedMax))
+			break
+		}
+		names = append(names, filepath.Base(m.File))
+	}
+	return cmp.Or(strings.Join(names, ", "), "its modules")
+}
+
 // agree compares a later worker with the first one; the first is remembered.
 func (p *Pool) agree(set *loadedSet, h *hello) error {
 	if p.first == nil {
 		p.first, p.firstHello = set, *h
+		for _, f := range set.skipped {
+			p.logger.Warn("not served", "function", f.Module+"."+f.Name, "why", f.Why)
+		}
 		return nil
 	}
 	if h.marshal() != p.firstHello.marshal() {
@@ -202,7 +245,11 @@ func (s *starting) explain(ctx context.Context, err error) error {
 		return startFailed(fmt.Errorf("worker %w", protocol), w.lastWords())
 	case isIO(err):
 		if w.awaitDead(exitWait) {
-			return startFailed(fmt.Errorf("worker ended before %s: %s", s.step, w.exit), w.lastWords())
+			hint := ""
+			if s.step == stepHello {
+				hint = ": is it a Python? --python takes an interpreter or a venv"
+			}
+			return startFailed(fmt.Errorf("worker ended before %s: %s%s", s.step, w.exit, hint), w.lastWords())
 		}
 		return startFailed(fmt.Errorf("worker closed its socket before %s", s.step), w.lastWords())
 	default:

@@ -20,6 +20,10 @@ const (
 	fullLogEvery    = 60 * time.Second // at most one line per while about too many connections
 )
 
+// ErrTaken is an address that another process listens on, where the system
+// itself would not say so.
+var ErrTaken = errors.New("another process listens there")
+
 // listen binds an address of a flag: host:port, or unix:/path.
 func listen(flag, addr string, insecure bool) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
@@ -77,9 +81,8 @@ func listenUnix(flag, path string) (net.Listener, error) {
 	case info.Mode()&fs.ModeSocket == 0:
 		return nil, fmt.Errorf("%s %s%s: the file is there and is no socket", flag, unixPrefix, path)
 	default:
-		if c, err := net.DialTimeout("unix", path, staleDialMax); err == nil {
-			_ = c.Close()
-			return nil, fmt.Errorf("%s %s%s: another process listens there", flag, unixPrefix, path)
+		if !stale(path) {
+			return nil, fmt.Errorf("%s %s%s: %w", flag, unixPrefix, path, ErrTaken)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("%s %s%s: remove stale socket: %w", flag, unixPrefix, path, err)
@@ -90,6 +93,18 @@ func listenUnix(flag, path string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s %s%s: %w", flag, unixPrefix, path, err)
 	}
 	return l, nil
+}
+
+// stale tells a socket that nobody listens on. One that is too busy to answer,
+// or not ours to ask, has somebody behind it.
+func stale(path string) bool {
+	c, err := net.DialTimeout("unix", path, staleDialMax)
+	if err == nil {
+		_ = c.Close()
+		return false
+	}
+	busy, ok := errors.AsType[net.Error](err)
+	return (!ok || !busy.Timeout()) && !errors.Is(err, fs.ErrPermission)
 }
 
 // addrOf is a listener's address as users write it.

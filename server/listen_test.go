@@ -42,6 +42,9 @@ func TestNewRefusesWithTheFlagsName(t *testing.T) {
 		if c.HTTP == "" {
 			c.HTTP = "off"
 		}
+		if err := Check(c); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("Check: got %v\nwanted %s", err, text)
+		}
 		s, err := New(c, &Table{})
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("got %v\nwanted %s", err, text)
@@ -84,10 +87,24 @@ func TestUnixSockets(t *testing.T) {
 	if b := c.finish(); b.Principal != "unix" {
 		t.Errorf("principal %q", b.Principal)
 	}
-	if _, err := New(Config{Listen: []string{"unix:" + path}, HTTP: "off"}, &Table{}); err == nil || !strings.Contains(err.Error(), "another process listens there") {
+	if _, err := New(Config{Listen: []string{"unix:" + path}, HTTP: "off"}, &Table{}); err == nil || !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "another process listens there") {
 		t.Errorf("a second gateway on one socket: %v", err)
 	}
 	_ = g.drain()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left behind: %v", err)
+	}
+}
+
+// Check leaves nothing bound behind.
+func TestCheckLetsGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gate.sock")
+	c := Config{Listen: []string{"unix:" + path, "127.0.0.1:0"}, HTTP: "127.0.0.1:0"}
+	for range 2 {
+		if err := Check(c); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left behind: %v", err)
 	}

@@ -225,6 +225,23 @@ func New(c Config, cat Catalog) (*Server, error) {
 	return s, nil
 }
 
+// Check reports what New would find wrong with the settings and the addresses
+// just now, which is cheap, while what a Catalog is made from may not be. It
+// binds the addresses and lets go of them again.
+//
+// # Errors
+//
+// As of New.
+func Check(c Config) error {
+	c.ensureDefaults()
+	if err := c.validate(); err != nil {
+		return err
+	}
+	s := &Server{config: c, logger: c.Logger, metrics: c.Metrics}
+	defer s.unbind()
+	return s.bind()
+}
+
 func (s *Server) buildGRPC() {
 	c := &s.config
 	options := append(s.interceptors(),

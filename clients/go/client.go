@@ -113,8 +113,9 @@ func (c *Client) unreachable(err error) error {
 	if e.Reason != "" {
 		return e
 	}
-	why := strings.TrimPrefix(e.Message, "connection error: desc = ")
-	return fmt.Errorf("connect %s: %w: %s", c.addr, ErrUnreachable, strings.Trim(why, `"`))
+	why := strings.Trim(strings.TrimPrefix(e.Message, "connection error: desc = "), `"`)
+	why = strings.TrimPrefix(why, "transport: Error while dialing: ")
+	return fmt.Errorf("connect %s: %w: %s", c.addr, ErrUnreachable, why)
 }
 
 // Close ends the connection; calls under way fail.

@@ -25,13 +25,15 @@ type callCmd struct {
 	Bill      bool     `help:"Print where the time went."`
 }
 
+// Help is kong's: it stands below the one line of the command.
+func (*callCmd) Help() string {
+	return "Example: udfgate call per_mile --serve fares.py --args '[[120.0, 300.0], [80.0, null]]' --bill"
+}
+
 // Run calls the function and prints the answers.
 func (c *callCmd) Run(con *console) error {
-	if (c.Args == "") == (c.Input == "") {
-		return usage("call "+c.Name, errors.New("wanted one of --args and --input"), "e.g. udfgate call "+c.Name+" --args '[[12,18]]'")
-	}
-	if c.BatchRows < 1 {
-		return usage("call "+c.Name, fmt.Errorf("--batch-rows: wanted at least 1, got %d", c.BatchRows), "")
+	if err := c.consistent(); err != nil {
+		return err
 	}
 	ctx, stop := interruptible()
 	defer stop()
@@ -63,18 +65,36 @@ func (c *callCmd) Run(con *console) error {
 	return errors.Join(err, out.Flush())
 }
 
+// consistent refuses flags that contradict each other.
+func (c *callCmd) consistent() error {
+	what := "call " + c.Name
+	switch {
+	case c.Args == "" && c.Input == "":
+		return usage(what, errors.New("wanted one of --args and --input"), "e.g. udfgate call "+c.Name+" --args '[[12,18]]'")
+	case c.Args != "" && c.Input != "":
+		return usage(what, errors.New("--args and --input exclude each other"), "")
+	case c.Args != "" && len(c.Columns) > 0:
+		return usage(what, errors.New("--columns names columns of --input, and there are only --args"), "")
+	case c.Args != "" && c.CSVNull != "":
+		return usage(what, errors.New("--csv-null is a spelling in --input, and there are only --args"), "")
+	case c.BatchRows < 1:
+		return usage(what, fmt.Errorf("--batch-rows: wanted at least 1, got %d", c.BatchRows), "")
+	}
+	return nil
+}
+
 // source opens what --args or --input names, as rows of the function's types.
 func (c *callCmd) source(con *console, f *client.Function) (tabular.Source, func(), error) {
 	nothing := func() {}
 	if c.Args != "" {
 		rows, err := tabular.NewJSONRows(strings.NewReader(c.Args), f.Args)
 		if err != nil {
-			return nil, nil, usage("--args", err, "")
+			return nil, nil, usage("--args", err, signatureHint(f))
 		}
-		return named{rows, "--args"}, nothing, nil
+		return named{rows, "--args", signatureHint(f)}, nothing, nil
 	}
 	if c.Input == "-" {
-		s, err := c.csv(con.in, "stdin", f)
+		s, err := c.csv(con, con.in, "stdin", f)
 		return s, nothing, err
 	}
 	switch ext := filepath.Ext(strings.TrimSuffix(c.Input, ".gz")); ext {
@@ -88,20 +108,30 @@ func (c *callCmd) source(con *console, f *client.Function) (tabular.Source, func
 	if err != nil {
 		return nil, nil, usage(c.Input, cause(err), "")
 	}
-	s, err := c.csv(file, c.Input, f)
+	s, err := c.csv(con, file, c.Input, f)
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}
 	return s, func() { _ = file.Close() }, nil // only read: nothing can be lost
 }
 
-func (c *callCmd) csv(r io.Reader, name string, f *client.Function) (tabular.Source, error) {
-	s, err := tabular.NewCSV(r, f.Args, tabular.CSVOptions{Columns: c.Columns, Null: c.CSVNull})
-	if err != nil {
-		return nil, usage(name, err, "the function is "+f.Signature())
+func (c *callCmd) csv(con *console, r io.Reader, name string, f *client.Function) (tabular.Source, error) {
+	file := c.Input
+	if file == "-" {
+		file = "" // no name, which says nothing
 	}
-	return named{s, name}, nil
+	s, err := tabular.NewCSV(r, f.Args, tabular.CSVOptions{Columns: c.Columns, Null: c.CSVNull, File: file})
+	if err != nil {
+		return nil, usage(name, err, signatureHint(f))
+	}
+	if note := s.Note(); note != "" {
+		// The answers do not depend on it, so a stderr that cannot be written is no error.
+		_, _ = fmt.Fprintf(con.err, "udfgate: %s: %s (--columns names them)\n", name, note)
+	}
+	return named{s, name, signatureHint(f)}, nil
 }
+
+func signatureHint(f *client.Function) string { return "the function is " + f.Signature() }
 
 // printer is the form of output asked for.
 func (c *callCmd) printer(w io.Writer, f *client.Function) printer {

@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	client "github.com/udfgate/udfgate/clients/go"
@@ -44,6 +48,9 @@ func (c *clientFlags) connect(ctx context.Context, con *console) (gate *client.C
 }
 
 func dial(ctx context.Context, addr string) (*client.Client, error) {
+	if err := checkAddr(addr); err != nil {
+		return nil, usage("--addr "+addr, fmt.Errorf("wanted host:port or unix:/path: %w", err), "")
+	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	gate, err := client.Connect(ctx, addr)
@@ -57,6 +64,24 @@ func dial(ctx context.Context, addr string) (*client.Client, error) {
 		return nil, callFailed(err)
 	}
 	return gate, nil
+}
+
+// checkAddr tells an address that cannot be one from a gateway that is not
+// there. What it lets through may still fail when it is dialled.
+func checkAddr(addr string) error {
+	if scheme, rest, ok := strings.Cut(addr, "://"); ok && !strings.HasSuffix(scheme, "unix") {
+		addr = strings.TrimSuffix(rest, "/")
+	} else if strings.HasPrefix(addr, "unix:") || ok {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("got port %q", port)
+	}
+	return nil
 }
 
 // embed starts a gateway of this process over a private socket. It logs errors

@@ -31,6 +31,11 @@ type demoCmd struct {
 	JSON      bool   `help:"Print one JSON array with an element per function."`
 }
 
+// Help is kong's: it stands below the one line of the command.
+func (*demoCmd) Help() string {
+	return "Example: udfgate demo --data flights.csv --functions flights.py"
+}
+
 // demoResult is one function's run as `demo --json` prints it.
 type demoResult struct {
 	Function      string        `json:"function"`
@@ -112,9 +117,9 @@ func (d *demoCmd) one(ctx context.Context, out io.Writer, gate *client.Client, f
 		return demoResult{}, usage("--data "+d.Data, cause(err), "")
 	}
 	defer data.Close()
-	rows, err := tabular.NewCSV(data, f.Args, tabular.CSVOptions{Null: "NA"})
+	rows, err := tabular.NewCSV(data, f.Args, tabular.CSVOptions{Null: "NA", File: d.Data})
 	if err != nil {
-		return demoResult{}, usage(d.Data, err, "the function is "+f.Signature())
+		return demoResult{}, usage(d.Data, err, signatureHint(f))
 	}
 	sample := newTablePrinter(out, f)
 	sample.max = demoSampleRows
@@ -122,7 +127,7 @@ func (d *demoCmd) one(ctx context.Context, out io.Writer, gate *client.Client, f
 	if d.JSON {
 		each = func(arrow.RecordBatch, arrow.Array) error { return nil }
 	}
-	o, err := (&job{gate: gate, function: f, source: named{rows, d.Data}, batchRows: demoBatchRows, each: each}).run(ctx)
+	o, err := (&job{gate: gate, function: f, source: named{rows, d.Data, signatureHint(f)}, batchRows: demoBatchRows, each: each}).run(ctx)
 	if err != nil {
 		return demoResult{}, err
 	}

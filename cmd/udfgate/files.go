@@ -160,7 +160,11 @@ func behindScript(ctx context.Context, program string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, program, "-c", "import sys; print(sys.executable)").Output()
+	probe := exec.CommandContext(ctx, program, "-c", "import sys; print(sys.executable)")
+	// Workers get no variable of Python's, so none may decide here. The others
+	// stay: PYENV_VERSION and its like are how the script is told what to start.
+	probe.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PYTHON") })
+	out, err := probe.Output()
 	if err != nil {
 		return "", fmt.Errorf("the script did not start an interpreter: %w", err)
 	}

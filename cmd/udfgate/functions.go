@@ -10,6 +10,11 @@ type functionsCmd struct {
 	JSON bool `help:"Print them as JSON."`
 }
 
+// Help is kong's: it stands below the one line of the command.
+func (*functionsCmd) Help() string {
+	return "Example: udfgate functions --json"
+}
+
 // functionJSON is a function as `functions --json` prints it.
 type functionJSON struct {
 	Name       string      `json:"name"`

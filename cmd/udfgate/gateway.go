@@ -72,6 +72,9 @@ func (p process) Wait() pool.Exit { return pool.Exit(p.Process.Wait()) }
 // again if it fails.
 func startGateway(ctx context.Context, s settings) (_ *gateway, err error) {
 	g := &gateway{set: s, done: make(chan error, 1), begun: time.Now()}
+	if g.set.workers == 0 {
+		g.set.workers = g.set.cores
+	}
 	defer func() {
 		if err != nil {
 			g.close()
@@ -86,6 +89,9 @@ func startGateway(ctx context.Context, s settings) (_ *gateway, err error) {
 		return nil, err
 	}
 	m := metrics.New(prometheus.NewRegistry())
+	if err := server.Check(g.serverConfig(nil)); err != nil {
+		return nil, notListening(err) // before anything is loaded
+	}
 	b := readBuild()
 	m.Build(b.Version, b.Commit, b.Go)
 	if err := g.startPool(ctx, files, python, m); err != nil {
@@ -95,9 +101,6 @@ func startGateway(ctx context.Context, s settings) (_ *gateway, err error) {
 }
 
 func (g *gateway) startPool(ctx context.Context, files *served, python string, m *metrics.Metrics) error {
-	if g.set.workers == 0 {
-		g.set.workers = g.set.cores
-	}
 	p, err := pool.New(ctx, pool.Config{
 		Name: poolDefault, Launcher: launcher{}, Python: python, Files: files.modules, Path: files.path,
 		WorkersMax: g.set.workers,
@@ -106,7 +109,7 @@ func (g *gateway) startPool(ctx context.Context, files *served, python string, m
 		Logger: g.set.log, Observer: m,
 	})
 	if err != nil {
-		return notStarted(err)
+		return notStarted(err, python)
 	}
 	g.pool = p
 	m.Pool(poolDefault, func() metrics.PoolState {
@@ -129,12 +132,7 @@ func (g *gateway) startServer(m *metrics.Metrics) error {
 	if err != nil {
 		return &failure{code: exitNoGate, what: "serve", err: err}
 	}
-	s, err := server.New(server.Config{
-		Listen: g.set.listen, HTTP: g.set.http, Insecure: g.set.insecure,
-		MessageBytesMax: g.set.messageBytesMax, BatchRowsMax: g.set.batchRowsMax, InflightBytesMax: g.set.inflightBytesMax,
-		QueueTimeout: g.set.queueTimeout, DrainTimeout: cmp.Or(g.set.drainTimeout, server.DrainNow), // 0s was asked for
-		Window: min(g.set.workers, server.WindowDefault), Logger: g.set.log, Metrics: m,
-	}, table)
+	s, err := server.New(g.serverConfig(m), table)
 	if err != nil {
 		return notListening(err)
 	}
@@ -144,9 +142,18 @@ func (g *gateway) startServer(m *metrics.Metrics) error {
 	return nil
 }
 
+func (g *gateway) serverConfig(m *metrics.Metrics) server.Config {
+	return server.Config{
+		Listen: g.set.listen, HTTP: g.set.http, Insecure: g.set.insecure,
+		MessageBytesMax: g.set.messageBytesMax, BatchRowsMax: g.set.batchRowsMax, InflightBytesMax: g.set.inflightBytesMax,
+		QueueTimeout: g.set.queueTimeout, DrainTimeout: cmp.Or(g.set.drainTimeout, server.DrainNow), // 0s was asked for
+		Window: min(g.set.workers, server.WindowDefault), Logger: g.set.log, Metrics: m,
+	}
+}
+
 // notStarted is a pool that did not come up: a file that does not load, or an
 // interpreter that does not start.
-func notStarted(err error) error {
+func notStarted(err error, python string) error {
 	f := &failure{code: exitNoGate, err: err}
 	if e, ok := errors.AsType[*udfgate.Error](err); ok {
 		f.detail = e.Detail
@@ -155,6 +162,9 @@ func notStarted(err error) error {
 		f.what, f.err = "load", loadProblem(e)
 		if e.File != "" {
 			f.what += " " + filepath.Base(e.File)
+		}
+		if e.Class == "ModuleNotFoundError" {
+			f.hint = "workers run " + python + "; --python PATH takes the environment that has it"
 		}
 	}
 	return f
@@ -185,11 +195,14 @@ func loadProblem(e *pool.LoadError) error {
 // machine's state, from one that may not be asked for.
 func notListening(err error) error {
 	f := &failure{code: exitUsage, err: err}
-	if _, ok := errors.AsType[syscall.Errno](err); ok {
+	switch e, system := errors.AsType[syscall.Errno](err); {
+	case system && (e == syscall.EINVAL || e == syscall.ENOENT || e == syscall.ENOTDIR):
+		// A socket's path that is too long or leads nowhere.
+	case system, errors.Is(err, server.ErrTaken):
 		f.code = exitNoGate
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		f.hint = "another gateway may be running; port 0 picks a free one"
+		f.hint = "another gateway may be running; --listen 127.0.0.1:0 --http 127.0.0.1:0 picks free ports"
 	}
 	return f
 }

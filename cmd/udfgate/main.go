@@ -53,6 +53,13 @@ type exited int
 
 // run is the whole program but for os.Exit, so that tests can call it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	switch {
+	case len(args) == 0:
+		run([]string{"--help"}, stdin, stderr, stderr)
+		return exitUsage
+	case args[0] == "--version":
+		args = append([]string{"version"}, args[1:]...)
+	}
 	defer func() {
 		switch r := recover().(type) {
 		case nil:

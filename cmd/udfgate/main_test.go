@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 			"waitfile":  scriptWaitFile,
 			"hold":      scriptHold,
 			"terminate": scriptTerminate,
+			"hangup":    scriptHangUp,
 		},
 	})
 }
@@ -89,6 +90,13 @@ func scriptTerminate(ts *testscript.TestScript, _ bool, args []string) {
 	var r ready
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &r))
 	ts.Check(syscall.Kill(r.PID, syscall.SIGTERM))
+}
+
+// scriptHangUp is "hangup READY-FILE": it sends SIGHUP to the gateway.
+func scriptHangUp(ts *testscript.TestScript, _ bool, args []string) {
+	var r ready
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &r))
+	ts.Check(syscall.Kill(r.PID, syscall.SIGHUP))
 }
 
 // The defaults that embedded gateways take are those of serve's flags.

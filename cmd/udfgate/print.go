@@ -32,13 +32,13 @@ func printJSON(w io.Writer, v any) error {
 // named says in errors which input the rows came from.
 type named struct {
 	tabular.Source
-	name string
+	name, hint string
 }
 
 func (n named) Next(rowsMax int) (arrow.RecordBatch, error) {
 	batch, err := n.Source.Next(rowsMax)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, usage(n.name, err, "")
+		return nil, usage(n.name, err, n.hint)
 	}
 	return batch, err
 }

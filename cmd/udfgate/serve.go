@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 )
 
@@ -43,6 +45,11 @@ type serveCmd struct {
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" placeholder:"L" help:"debug, info, warn or error (${default})."`
 }
 
+// Help is kong's: it stands below the one line of the command.
+func (*serveCmd) Help() string {
+	return "Example: udfgate serve fares.py --workers 4"
+}
+
 // Validate is kong's: it runs before Run, and its error is wrong use.
 func (s *serveCmd) Validate() error {
 	switch {
@@ -68,9 +75,10 @@ func (s *serveCmd) Run(con *console) error {
 	if err != nil {
 		return usage("", err, "")
 	}
-	if err := removeReady(s.ReadyFile); err != nil {
+	if err := prepareReady(s.ReadyFile); err != nil {
 		return usage("--ready-file "+s.ReadyFile, cause(err), "")
 	}
+	defer ignoreHangups(log)()
 	ctx, restore := interruptible()
 	defer restore()
 	g, err := startGateway(ctx, s.settings(log))
@@ -102,6 +110,27 @@ func (s *serveCmd) Run(con *console) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// ignoreHangups answers SIGHUP with a warning until the returned function is
+// called: service managers send it for a reload, which must not end the service.
+func ignoreHangups(log *slog.Logger) (stop func()) {
+	hangups, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				log.Warn("reload is not built yet; restart to serve changed files", slog.String("signal", "SIGHUP"))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(done)
+	}
 }
 
 func (s *serveCmd) settings(log *slog.Logger) settings {

@@ -14,6 +14,11 @@ type versionCmd struct {
 	JSON bool `help:"Print it as JSON."`
 }
 
+// Help is kong's: it stands below the one line of the command.
+func (*versionCmd) Help() string {
+	return "Example: udfgate version --json"
+}
+
 type buildInfo struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`

@@ -24,6 +24,9 @@ type CSVOptions struct {
 	Columns []string
 	// Null is a further spelling of null besides the empty field.
 	Null string
+	// File is the name of the file: one that ends in .gz has to be gzip, another
+	// must not be. Without a name the first bytes decide.
+	File string
 }
 
 // CSV reads a file with a header row. An empty field is null, "" is the empty
@@ -33,23 +36,20 @@ type CSV struct {
 	scan   *scanner
 	header []string
 	pick   []int // of each field, its column in the file
+	note   string
 	table  *table
 	null   string
 }
 
-// NewCSV reads the header from r; gzip is unpacked on the way.
+// NewCSV reads the header from r; gzip is unpacked on the way (CSVOptions.File).
 func NewCSV(r io.Reader, fields []arrow.Field, o CSVOptions) (*CSV, error) {
 	t, err := newTable(fields)
 	if err != nil {
 		return nil, err
 	}
-	in := bufio.NewReaderSize(r, readBytes)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unzip, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, err
-		}
-		in = bufio.NewReaderSize(unzip, readBytes)
+	in, err := unpacked(bufio.NewReaderSize(r, readBytes), o.File)
+	if err != nil {
+		return nil, err
 	}
 	c := &CSV{fields: fields, scan: newScanner(in), table: t, null: o.Null}
 	cells, err := c.scan.record()
@@ -63,14 +63,107 @@ func NewCSV(r io.Reader, fields []arrow.Field, o CSVOptions) (*CSV, error) {
 		c.header = append(c.header, string(cell.text))
 	}
 	c.pick, err = pickColumns(c.header, fields, o.Columns)
+	if err == nil && len(o.Columns) == 0 {
+		c.note = positionNote(c.header, fields)
+	}
 	return c, err
 }
+
+// unpacked is what a file holds, with its gzip taken off.
+func unpacked(in *bufio.Reader, file string) (*bufio.Reader, error) {
+	magic, err := in.Peek(2)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	zipped := bytes.Equal(magic, []byte{0x1f, 0x8b})
+	switch named := strings.HasSuffix(file, ".gz"); {
+	case named && !zipped:
+		return nil, errors.New("wanted gzip, as the name says; the file is not gzip")
+	case !named && zipped && file != "":
+		return nil, errors.New("wanted text, as the name says; the file is gzip (name it .csv.gz)")
+	case !zipped:
+		return in, nil
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, badGzip(err)
+	}
+	return bufio.NewReaderSize(unzip{z}, readBytes), nil
+}
+
+// unzip says of the errors of gzip whose they are.
+type unzip struct{ z *gzip.Reader }
+
+func (u unzip) Read(p []byte) (int, error) {
+	n, err := u.z.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = badGzip(err)
+	}
+	return n, err
+}
+
+func badGzip(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errors.New("the gzip file is cut short")
+	}
+	return fmt.Errorf("the gzip file is damaged: %w", err)
+}
+
+// Note is a sentence for the user if the columns are taken by position although
+// their names say something else; empty if not.
+func (c *CSV) Note() string { return c.note }
+
+func positionNote(header []string, fields []arrow.Field) string {
+	missing := slices.IndexFunc(fields, func(f arrow.Field) bool { return !slices.Contains(header, f.Name) })
+	if missing < 0 {
+		return ""
+	}
+	pairs := make([]string, len(fields))
+	for i, f := range fields {
+		pairs[i] = f.Name + " = " + quote(header[i])
+	}
+	first := fmt.Sprintf("first %d columns", len(fields))
+	if len(fields) == 1 {
+		first = "first column"
+	}
+	return fmt.Sprintf("no column %q: taking the %s by position: %s", fields[missing].Name, first, strings.Join(pairs, ", "))
+}
+
+// otherSeparator is what to add where one column looks like several.
+func otherSeparator(header []string) string {
+	if len(header) == 1 && strings.ContainsAny(header[0], ";\t|") {
+		return "; fields are separated by commas"
+	}
+	return ""
+}
+
+// list is the names as an error repeats them: quoted only where they need it,
+// and not all of a file that is no CSV.
+func list(names []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if b.Len() > listedMax {
+			return b.String() + "…"
+		}
+		if len(name) > quotedMax || quote(name) != `"`+name+`"` {
+			name = quote(name)
+		}
+		b.WriteString(name)
+	}
+	return b.String()
+}
+
+// listedMax bounds how much of a header an error repeats.
+const listedMax = 200
 
 // pickColumns decides which column of the file feeds each field.
 func pickColumns(header []string, fields []arrow.Field, columns []string) ([]int, error) {
 	if len(columns) > 0 {
 		if len(columns) != len(fields) {
-			return nil, fmt.Errorf("wanted %d column names, got %d (%s)", len(fields), len(columns), strings.Join(columns, ", "))
+			return nil, fmt.Errorf("wanted %d column names, got %d (%s)", len(fields), len(columns), list(columns))
 		}
 		return byName(header, columns)
 	}
@@ -84,7 +177,7 @@ func pickColumns(header []string, fields []arrow.Field, columns []string) ([]int
 		return byName(header, names)
 	}
 	if len(header) < len(fields) {
-		return nil, fmt.Errorf("wanted %d columns (%s), got %d (%s)", len(fields), strings.Join(names, ", "), len(header), strings.Join(header, ", "))
+		return nil, fmt.Errorf("wanted %d columns (%s), got %d (%s)%s", len(fields), strings.Join(names, ", "), len(header), list(header), otherSeparator(header))
 	}
 	pick := make([]int, len(fields))
 	for i := range pick {
@@ -98,7 +191,7 @@ func byName(header, names []string) ([]int, error) {
 	for i, name := range names {
 		pick[i] = slices.Index(header, name)
 		if pick[i] < 0 {
-			return nil, fmt.Errorf("no column %q; the file has %s", name, strings.Join(header, ", "))
+			return nil, fmt.Errorf("no column %q; the file has %s", name, list(header))
 		}
 		if slices.Contains(header[pick[i]+1:], name) {
 			return nil, fmt.Errorf("column %q is there twice", name)

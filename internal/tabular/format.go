@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -40,9 +41,9 @@ func AppendText(dst []byte, a arrow.Array, i int) []byte {
 	case *array.Binary:
 		return base64.StdEncoding.AppendEncode(dst, a.Value(i))
 	case *array.Float32:
-		return strconv.AppendFloat(dst, float64(a.Value(i)), 'g', -1, 32)
+		return append(dst, strings.Trim(string(appendFloatJSON(nil, float64(a.Value(i)), 32)), `"`)...)
 	case *array.Float64:
-		return strconv.AppendFloat(dst, a.Value(i), 'g', -1, 64)
+		return append(dst, strings.Trim(string(appendFloatJSON(nil, a.Value(i), 64)), `"`)...)
 	}
 	return appendExact(dst, a, i)
 }

@@ -91,13 +91,13 @@ func (j *JSONRows) read() error {
 	where := fmt.Sprintf("row %d", j.row)
 	var cells []json.RawMessage
 	if jsonKind(raw) != "array" {
-		return &CellError{Where: where, Err: fmt.Errorf("wanted an array of %s, got %s", count(len(j.fields)), clip(string(raw)))}
+		return &CellError{Where: where, Err: fmt.Errorf("wanted an array of %s, got %s", count(len(j.fields), "value"), clip(string(raw)))}
 	}
 	if err := json.Unmarshal(raw, &cells); err != nil {
 		return &CellError{Where: where, Err: err}
 	}
 	if len(cells) != len(j.fields) {
-		return &CellError{Where: where, Err: fmt.Errorf("wanted %s, got %d", count(len(j.fields)), len(cells))}
+		return &CellError{Where: where, Err: fmt.Errorf("wanted %s, got %d", count(len(j.fields), "value"), len(cells))}
 	}
 	for i, cell := range cells {
 		b := j.table.build.Field(i)
@@ -117,14 +117,14 @@ func (j *JSONRows) read() error {
 
 func (j *JSONRows) syntax(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("JSON ends too early, after %d rows", j.row)
+		return fmt.Errorf("JSON ends too early, after %s", count(j.row, "row"))
 	}
-	return fmt.Errorf("after %d rows: not JSON: %w", j.row, err)
+	return fmt.Errorf("after %s: not JSON: %w", count(j.row, "row"), err)
 }
 
-func count(n int) string {
+func count[N int | int64](n N, noun string) string {
 	if n == 1 {
-		return "1 value"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d values", n)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

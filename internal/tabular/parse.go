@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -55,7 +56,7 @@ func appendText(b array.Builder, text string) error {
 	case *array.BinaryBuilder:
 		return appendBase64(b, text)
 	}
-	return appendNumber(b, text)
+	return appendNumber(b, text, quote)
 }
 
 // appendJSON reads a value of b's type from JSON text. Numbers are taken from
@@ -85,14 +86,14 @@ func appendJSON(b array.Builder, raw json.RawMessage) error {
 		if kind == "string" { // NaN and the infinities have no JSON number
 			switch text := string(raw[1 : len(raw)-1]); text {
 			case "NaN", "Infinity", "-Infinity":
-				return appendNumber(b, text)
+				return appendNumber(b, text, clip)
 			}
 		}
 	}
 	if kind != "number" {
 		return wrongKind(b.Type(), kind, raw)
 	}
-	return appendNumber(b, string(raw))
+	return appendNumber(b, string(raw), clip) // JSON gives a number no quotes
 }
 
 func jsonKind(raw json.RawMessage) string {
@@ -153,9 +154,9 @@ func appendBase64(b *array.BinaryBuilder, text string) error {
 }
 
 // appendNumber reads an integer exactly, or a float to the nearest of its
-// width; over the range of the type is an error, as is a fraction for an
-// integer.
-func appendNumber(b array.Builder, text string) error {
+// width, but no integer to one that it is not; over the range of the type is an error, as is a fraction for an
+// integer. show is how an error repeats what is no number of the type.
+func appendNumber(b array.Builder, text string, show func(string) string) error {
 	var err error
 	switch b := b.(type) {
 	case *array.Int8Builder:
@@ -182,10 +183,12 @@ func appendNumber(b array.Builder, text string) error {
 		return fmt.Errorf("text cannot be read as %s yet", b.Type())
 	}
 	switch {
+	case errors.Is(err, errNotExact):
+		return fmt.Errorf("%s is not exact in %s", clip(text), b.Type())
 	case errors.Is(err, strconv.ErrRange):
 		return fmt.Errorf("wanted %s, got %s, which is out of its range", b.Type(), clip(text))
 	case err != nil:
-		return got(b.Type(), text)
+		return fmt.Errorf("wanted %s, got %s", b.Type(), show(text))
 	}
 	return nil
 }
@@ -212,6 +215,30 @@ func appendUint(text string, bits int, add func(uint64)) error {
 	return err
 }
 
+// errNotExact is an integer that no float of the width is: an id, for instance,
+// that would silently become its neighbour.
+var errNotExact = errors.New("not exact")
+
+// Any integer of so many digits is exact.
+const (
+	exactDigits32 = 7
+	exactDigits64 = 15
+)
+
+// exact is false for an integer literal that v is not. Other literals round to
+// the nearest float as everywhere, and so does an integer that is spelled as
+// AppendJSON spells v: its shortest digits and zeros, as in 1152921504606847000
+// for 2⁶⁰. What was printed has to be readable again.
+func exact(text string, v float64, bits int) bool {
+	digits := strings.TrimLeft(strings.TrimLeft(text, "+-"), "0")
+	if bits == 32 && len(digits) <= exactDigits32 || bits == 64 && len(digits) <= exactDigits64 ||
+		strings.Trim(digits, "0123456789") != "" {
+		return true
+	}
+	v = math.Abs(v)
+	return digits == strconv.FormatFloat(v, 'f', 0, bits) || digits == strconv.FormatFloat(v, 'f', -1, bits)
+}
+
 func appendFloat(text string, bits int, add func(float64)) error {
 	// ParseFloat also reads Go's hexadecimal floats and their underscores,
 	// which no other reader of the file would take for a number.
@@ -219,8 +246,12 @@ func appendFloat(text string, bits int, add func(float64)) error {
 		return strconv.ErrSyntax
 	}
 	v, err := strconv.ParseFloat(text, bits)
-	if err == nil {
-		add(v)
+	if err != nil {
+		return err
 	}
-	return err
+	if !exact(text, v, bits) {
+		return errNotExact
+	}
+	add(v)
+	return nil
 }

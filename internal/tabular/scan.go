@@ -15,12 +15,13 @@ type cell struct {
 	quoted bool
 }
 
-// scanner reads RFC 4180 records: commas, double quotes, \n or \r\n. It keeps
-// one record in memory.
+// scanner reads RFC 4180 records: commas, double quotes, and lines that end in
+// \n, \r\n or a bare \r, as old spreadsheets write. It keeps one record in memory.
 type scanner struct {
 	r     *bufio.Reader
-	line  int // of the record's first line, from 1
-	next  int // line at which the next record begins
+	line  int  // of the record's first line, from 1
+	next  int  // line at which the next record begins
+	bare  bool // the last line ended in a bare \r, so the next one likely does
 	buf   []byte
 	ends  []int
 	quote []bool
@@ -69,11 +70,23 @@ func (s *scanner) record() ([]cell, error) {
 // there is no such record; then nothing has been read.
 func (s *scanner) plain() bool {
 	ahead, _ := s.r.Peek(s.r.Buffered()) // never more than there is: no error
-	n := bytes.IndexByte(ahead, '\n')
+	end, other := byte('\n'), byte('\r')
+	if s.bare {
+		end, other = other, end
+	}
+	n := bytes.IndexByte(ahead, end)
 	if n < 0 || bytes.IndexByte(ahead[:n], '"') >= 0 {
 		return false
 	}
-	line := bytes.TrimSuffix(ahead[:n], []byte("\r"))
+	line := ahead[:n]
+	if !s.bare {
+		line = bytes.TrimSuffix(line, []byte("\r"))
+	} else if n+1 == len(ahead) || ahead[n+1] == '\n' {
+		return false // half of a \r\n, or it may be
+	}
+	if bytes.IndexByte(line, other) >= 0 {
+		return false
+	}
 	s.cells = s.cells[:0]
 	for {
 		at := bytes.IndexByte(line, ',')
@@ -103,11 +116,8 @@ func (s *scanner) field() (more bool, err error) {
 		case ',':
 			s.close(false)
 			return true, nil
-		case '\n':
-			if n := len(s.buf); n > s.start() && s.buf[n-1] == '\r' {
-				s.buf = s.buf[:n-1]
-			}
-			s.next++
+		case '\n', '\r':
+			s.endLine(c)
 			s.close(false)
 			return false, nil
 		case '"':
@@ -145,7 +155,7 @@ func (s *scanner) quoted() (more bool, err error) {
 				return s.afterQuote(c)
 			}
 		}
-		if c == '\n' {
+		if n := len(s.buf); c == '\r' || c == '\n' && (n == s.start() || s.buf[n-1] != '\r') {
 			s.next++
 		}
 		if err := s.put(c); err != nil {
@@ -156,23 +166,31 @@ func (s *scanner) quoted() (more bool, err error) {
 
 // afterQuote takes what may stand behind a closing quote.
 func (s *scanner) afterQuote(c byte) (more bool, err error) {
-	if c == '\r' {
-		if c, err = s.r.ReadByte(); err != nil && !errors.Is(err, io.EOF) {
-			return false, err
-		} else if err != nil {
-			c = '\n'
-		}
-	}
 	switch c {
 	case ',':
 		s.close(true)
 		return true, nil
-	case '\n':
-		s.next++
+	case '\n', '\r':
+		s.endLine(c)
 		s.close(true)
 		return false, nil
 	}
 	return false, fmt.Errorf("line %d: wanted a comma or the end of the line after a closing quote, got %q", s.next, c)
+}
+
+// endLine takes the rest of a line end that begins with c.
+func (s *scanner) endLine(c byte) {
+	s.next++
+	s.bare = false
+	if c == '\n' {
+		return
+	}
+	// An error of Peek is met again by the next read.
+	if after, _ := s.r.Peek(1); len(after) == 1 && after[0] == '\n' {
+		_, _ = s.r.Discard(1)
+		return
+	}
+	s.bare = true
 }
 
 func (s *scanner) put(c byte) error {

@@ -1,6 +1,7 @@
 package tabular
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
@@ -71,14 +72,17 @@ func TestJSONRows(t *testing.T) {
 		{"binary", `[["AAH/"]]`, fields(bin), 10, `["AAH/"]`, ""},
 		{"bool", `[[true],[false],[null]]`, fields(boolean), 10, "[true][false][null]", ""},
 
+		{"integers for floats", `[[9007199254740994,16777216],[-0,7],[100000000000000000000,0.1],[1152921504606847000,1e3],[9007199254740993.0,1]]`, fields(f64, f32), 10, "[9007199254740994 16777216][-0 7][100000000000000000000 0.1][1152921504606847000 1000][9007199254740992 1]", ""},
+		{"not exact", `[[1],[9007199254740993]]`, fields(f64), 10, "", `row 1, column 0 "a": 9007199254740993 is not exact in float64`},
+		{"not exact in the half", `[[-16777217]]`, fields(f32), 10, "", `row 0, column 0 "a": -16777217 is not exact in float32`},
 		{"not an array", `{"a":1}`, fields(i64), 10, "", "wanted an array of rows such as [[1, 2], [3, null]], got {"},
 		{"row not an array", `[12]`, fields(i64), 10, "", "row 0: wanted an array of 1 value, got 12"},
 		{"too few", `[[1,2],[1]]`, fields(i64, i64), 10, "", "row 1: wanted 2 values, got 1"},
-		{"cut", `[[1],[2`, fields(i64), 10, "", "JSON ends too early, after 1 rows"},
+		{"cut", `[[1],[2`, fields(i64), 10, "", "JSON ends too early, after 1 row"},
 		{"rest", `[[1]] 7`, fields(i64), 10, "", "wanted nothing after the array of rows, got 7"},
 		{"kind", `[[1,2],[3,"x"]]`, fields(i64, i64), 10, "", `row 1, column 1 "b": wanted int64, got string "x"`},
-		{"fraction", `[[1.5]]`, fields(i64), 10, "", `row 0, column 0 "a": wanted int64, got "1.5"`},
-		{"integral float", `[[1.0]]`, fields(i64), 10, "", `row 0, column 0 "a": wanted int64, got "1.0"`},
+		{"fraction", `[[1.5]]`, fields(i64), 10, "", `row 0, column 0 "a": wanted int64, got 1.5`},
+		{"integral float", `[[1.0]]`, fields(i64), 10, "", `row 0, column 0 "a": wanted int64, got 1.0`},
 		{"range", `[[128]]`, fields(i8), 10, "", `row 0, column 0 "a": wanted int8, got 128, which is out of its range`},
 		{"negative", `[[-1]]`, fields(u8), 10, "", `row 0, column 0 "a": wanted uint8, got -1, which is out of its range`},
 		{"float range", `[[1e39]]`, fields(f32), 10, "", `row 0, column 0 "a": wanted float32, got 1e39, which is out of its range`},
@@ -133,10 +137,15 @@ func TestCSV(t *testing.T) {
 		{"blank line is a null", "a\n1\n\n2\n", fields(i64), CSVOptions{}, "[1][null][2]", ""},
 		{"last field empty", "a,b\n1,", fields(i64, i64), CSVOptions{}, "[1 null]", ""},
 		{"bool and float", "a,b\nTRUE,NaN\n0,-inf\n", fields(boolean, f64), CSVOptions{}, `[true "NaN"][false "-Infinity"]`, ""},
+		{"bare CR", "a,b\r1,2\r3,4\r", fields(i64, i64), CSVOptions{}, "[1 2][3 4]", ""},
+		{"bare CR, quotes", "a,b\r\"x\ry\",2\r\"z\",4", fields(text, i64), CSVOptions{}, `["x\ry" 2]["z" 4]`, ""},
+		{"every line end", "a,b\r\n1,2\r3,4\n5,6\r\n7,8\r9,10\r11,12\r\n13,14", fields(i64, i64), CSVOptions{}, "[1 2][3 4][5 6][7 8][9 10][11 12][13 14]", ""},
 		{"no rows", "a\n", fields(i64), CSVOptions{}, "", ""},
 
 		{"value", "a,b\n1,2\n3,abc\n", fields(i64, i64), CSVOptions{}, "", `line 3, column 2 "b": wanted int64, got "abc"`},
 		{"line after a long field", "a,b\n\"x\ny\",1\nz,q\n", fields(text, i64), CSVOptions{}, "", `line 4, column 2 "b": wanted int64, got "q"`},
+		{"line after bare CRs", "a,b\r\"x\r\ny\",1\rz,q\r", fields(text, i64), CSVOptions{}, "", `line 4, column 2 "b": wanted int64, got "q"`},
+		{"not exact", "a\n9007199254740992\n9007199254740993\n", fields(f64), CSVOptions{}, "", `line 3, column 1 "a": 9007199254740993 is not exact in float64`},
 		{"range", "a\n300\n", fields(u8), CSVOptions{}, "", `line 2, column 1 "a": wanted uint8, got 300, which is out of its range`},
 		{"quoted nothing", "a,b\n\"\",1\n", fields(i64, i64), CSVOptions{}, "", `line 2, column 1 "a": wanted int64, got ""`},
 		{"ragged", "a,b\n1,2,3\n", fields(i64, i64), CSVOptions{}, "", "line 2: wanted 2 fields as in the header, got 3"},
@@ -147,6 +156,8 @@ func TestCSV(t *testing.T) {
 		{"Go's own floats", "a\n0x1p4\n", fields(f64), CSVOptions{}, "", `line 2, column 1 "a": wanted float64, got "0x1p4"`},
 		{"empty", "", fields(i64), CSVOptions{}, "", "wanted a header row, got an empty file"},
 		{"no such column", "x,y\n", fields(i64), CSVOptions{Columns: []string{"z"}}, "", `no column "z"; the file has x, y`},
+		{"other separator", "x;y\n", fields(i64, i64), CSVOptions{}, "", "wanted 2 columns (a, b), got 1 (x;y); fields are separated by commas"},
+		{"no CSV", "\x00\xff" + strings.Repeat("z", 50) + "\n", fields(i64, i64), CSVOptions{}, "", `wanted 2 columns (a, b), got 1 ("\x00\xff` + strings.Repeat("z", 38) + `"…)`},
 		{"twice", "a,a\n", fields(i64), CSVOptions{}, "", `column "a" is there twice`},
 		{"too few columns", "x\n", fields(i64, i64), CSVOptions{}, "", "wanted 2 columns (a, b), got 1 (x)"},
 		{"too few names", "x\n", fields(i64, i64), CSVOptions{Columns: []string{"x"}}, "", "wanted 2 column names, got 1 (x)"},
@@ -169,12 +180,53 @@ func TestCSV_gzip(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewCSV(&file, fields(i64), CSVOptions{})
-	if err != nil {
-		t.Fatal(err)
+	whole := file.String()
+	for _, c := range []struct{ name, in, file, want, err string }{
+		{"named", whole, "x.csv.gz", "[1][2]|[3]", ""},
+		{"stdin", whole, "", "[1][2]|[3]", ""},
+		{"text in a .gz", "a\n1\n", "x.csv.gz", "", "wanted gzip, as the name says; the file is not gzip"},
+		{"empty .gz", "", "x.csv.gz", "", "wanted gzip, as the name says; the file is not gzip"},
+		{"gzip in a .csv", whole, "x.csv", "", "wanted text, as the name says; the file is gzip (name it .csv.gz)"},
+		{"cut header", whole[:4], "x.csv.gz", "", "the gzip file is cut short"},
+		{"cut before a row", whole[:12], "x.csv.gz", "", "the gzip file is cut short"},
+		{"cut checksum", whole[:len(whole)-3], "x.csv.gz", "", "the gzip file is cut short"},
+		{"junk", "\x1f\x8bjunk and junk and junk", "x.csv.gz", "", "the gzip file is damaged: gzip: invalid header"},
+		{"junk behind", whole + "junk and junk", "x.csv.gz", "", "the gzip file is damaged: gzip: invalid header"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := NewCSV(strings.NewReader(c.in), fields(i64), CSVOptions{File: c.file})
+			var got []string
+			if err == nil {
+				got, err = read(s, 2)
+			}
+			check(t, got, err, c.want, c.err)
+		})
 	}
-	got, err := read(s, 2)
-	check(t, got, err, "[1][2]|[3]", "")
+}
+
+// A file of bare CRs is read line by line from the buffer too, and so is one
+// whose line ends lie on the buffer's edge.
+func TestCSV_lineEndsAcrossBuffers(t *testing.T) {
+	for _, end := range []string{"\r", "\n", "\r\n"} {
+		for size := 16; size < 24; size++ { // bufio's least is 16
+			in := strings.Repeat("1,2"+end, 50)
+			s := newScanner(bufio.NewReaderSize(strings.NewReader(in), size))
+			records := 0
+			for {
+				cells, err := s.record()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil || len(cells) != 2 || string(cells[0].text) != "1" || string(cells[1].text) != "2" {
+					t.Fatalf("%q, buffer of %d, record %d: %d cells, %v", end, size, records, len(cells), err)
+				}
+				records++
+			}
+			if records != 50 || s.next != 51 {
+				t.Errorf("%q, buffer of %d: %d records, %d lines", end, size, records, s.next-1)
+			}
+		}
+	}
 }
 
 // A batch ends by bytes too, however many rows were asked for.

@@ -45,9 +45,15 @@ func binary(t *testing.T) string {
 // fails unless it exits with 0 and leaves no child behind.
 func start(t *testing.T, flags ...string) *gateway {
 	t.Helper()
+	return startServing(t, "testdata/functions.py", flags...)
+}
+
+// startServing is start for another file.
+func startServing(t *testing.T, file string, flags ...string) *gateway {
+	t.Helper()
 	ready := filepath.Join(t.TempDir(), "ready.json")
 	args := append([]string{
-		"serve", "testdata/functions.py", "--listen", "127.0.0.1:0", "--http", "off",
+		"serve", file, "--listen", "127.0.0.1:0", "--http", "off",
 		"--ready-file", ready, "--log-level", "error",
 	}, flags...)
 	g := &gateway{cmd: exec.Command(binary(t), args...)}

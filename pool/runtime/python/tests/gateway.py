@@ -20,6 +20,7 @@ TIMEOUT = 30.0  # seconds that a test waits for a frame before it fails
 
 HELLO, ARENA, DROP, LOAD, LOADED, CALL, RESULT, NEED = 1, 2, 3, 4, 5, 6, 7, 8
 REFUSE, RECODE, PING, PONG, LOG, STATS, BYE = 9, 10, 11, 12, 13, 14, 15
+SKIPPABLE = 0x8000
 ARROW, MARSHAL, FLAT = 1, 2, 3
 INPUT, OUTPUT = 1, 2
 CODES = {
@@ -181,7 +182,13 @@ class Gateway:
         self.generation = generation
         request = {"modules": modules, "path": list(path), "generation": generation}
         self.put(LOAD, 0, json.dumps(request).encode())
-        _, payload = self.expect(LOADED)
+        kind, flags, _, payload = self.read()
+        self.logs = []
+        while kind == LOG:
+            assert flags == SKIPPABLE, flags
+            self.logs.append(json.loads(payload))
+            kind, flags, _, payload = self.read()
+        assert kind == LOADED, (kind, payload[:200])
         self.loaded = json.loads(payload)
         return self.loaded
 

@@ -23,6 +23,25 @@ class Nameless(Exception, metaclass=Meta):
 class Base(BaseException):
     pass
 
+class Untraced(Exception):
+    @property
+    def __traceback__(self):
+        raise SystemExit("no traceback")
+
+class Unclassed(Exception):
+    @property
+    def __class__(self):
+        raise SystemExit("no class")
+
+class Name(str):
+    def __getitem__(self, part):
+        raise SystemExit("no part")
+
+class Named(Exception):
+    pass
+
+vars(type)["__name__"].__set__(Named, Name("Named"))
+
 def deep(n):
     return deep(n + 1)
 
@@ -59,6 +78,10 @@ CASES = [
     ("raise Odd", "Odd", "(no text: RuntimeError)"),
     ("raise Nameless('n')", "Nameless", "n"),
     ("raise KeyError('k')", "KeyError", "'k'"),
+    ("raise Untraced('u')", "Untraced", "u"),
+    ("raise ValueError('v') from Untraced('u')", "ValueError", "v"),
+    ("raise Unclassed('u')", "Unclassed", "u"),
+    ("raise Named('n')", "Named", "n"),
     ("raise ValueError('\\ud800')", "ValueError", "\\ud800"),
     ("raise ValueError('é' * 5000)", "ValueError", "é" * 2048),
     ("raise type('C' * 300, (Exception,), {})('x')", "C" * 256, "x"),
@@ -112,6 +135,7 @@ class Raises(WorkerCase):
             sources[at] = "raise StopIteration('x')"
             error = self.gate.call("f", list(range(rows)), sources, block=8).error
             self.assertEqual((error.row, error.kind, error.name), (at, 1, "StopIteration"))
+            self.assertIn("StopIteration: x" if rows == 1 else "call the row alone to see them", error.trace)
         for rows in (1, 3):
             error = self.gate.call("stop", rows=rows).error
             self.assertEqual((error.row, error.name), (0, "StopIteration"))
@@ -129,6 +153,13 @@ class Raises(WorkerCase):
             self.assertTrue(trace.startswith("Traceback (most recent call last):\n"), trace)
             self.assertIn("in inner\n    raise ValueError(", trace)
             self.assertTrue(trace.endswith("ValueError: first\nsecond\n"), trace)
+            self.assertNotIn("udfgate_worker", trace)
+
+    def test_traceback_that_raises(self):
+        for rows in (1, 3):
+            trace = self.gate.call("f", [1] * rows, ["raise Untraced('u')"] * rows).error.trace
+            self.assertIn('File "<string>", line 1, in <module>', trace)
+            self.assertTrue(trace.endswith("Untraced: u\n"), trace)
             self.assertNotIn("udfgate_worker", trace)
 
     def test_chained_tracebacks(self):

@@ -53,6 +53,57 @@ class Meta(type):
 class Worse(metaclass=Meta):
     pass
 
+class Unhashable(type):
+    """A class of it cannot be put into a set."""
+
+    def __eq__(cls, other):
+        raise SystemExit("no comparing")
+
+class V(metaclass=Unhashable):
+    def __repr__(self):
+        return "V()"
+
+class Exiting(type):
+    def __hash__(cls):
+        raise SystemExit("no hash")
+
+class W(metaclass=Exiting):
+    def __repr__(self):
+        return Shown("W()")
+
+class Shown(str):
+    def __format__(self, spec):
+        raise SystemExit("no format")
+
+class Liar(type):
+    """Passes for another class."""
+
+    def __eq__(cls, other):
+        return True
+
+    def __hash__(cls):
+        return hash(cls.other)
+
+class LikeFloat(metaclass=Liar):
+    other = float
+
+class LikeBytes(metaclass=Liar):
+    other = bytes
+
+class Real:
+    def __index__(self):
+        return 5.7
+
+class I(int):
+    def __index__(self):
+        return 9
+
+    def __le__(self, other):
+        raise SystemExit("no order")
+
+class ManyFaced(int, metaclass=Meta):
+    pass
+
 class bool_:
     """Looks like numpy's."""
 
@@ -96,6 +147,10 @@ TAKEN = [
     ("int64", "Number.ONE", 1),
     ("int64", "Index()", 5),
     ("int64", "bool_(True)", 1),
+    ("int64", "I(5)", 5),
+    ("int64", "ManyFaced(5)", 5),
+    ("float64", "I(5)", 5.0),
+    ("float32", "ManyFaced(5)", 5.0),
     ("int8", "-128", -128),
     ("uint64", "2**64 - 1", 2**64 - 1),
     ("float64", "2**53", 2.0**53),
@@ -126,6 +181,11 @@ REFUSED = [
     ("int64", "Worse()", "TypeError", None),
     ("int64", "Array()", "TypeError", None),
     ("int64", "[1]", "TypeError", "result: wanted int64, got list [1]"),
+    ("int64", "Real()", "TypeError", None),
+    ("float64", "Real()", "TypeError", None),
+    ("int8", "I(128)", "OverflowError", None),
+    ("float64", "LikeFloat()", "TypeError", None),
+    ("binary", "LikeBytes()", "TypeError", None),
     ("int8", "128", "OverflowError", "result: wanted int8, got int 128"),
     ("uint8", "-1", "OverflowError", "result: wanted uint8, got int -1"),
     ("uint8", "256", "OverflowError", "result: wanted uint8, got int 256"),
@@ -187,6 +247,22 @@ class Results(WorkerCase):
                 self.assertTrue(error.text.startswith("result: "), error)
                 if text is not None:
                     self.assertEqual(error.text, text)
+
+    def test_classes_without_a_hash(self):
+        for kind in ("bool", "int64", "float32", "float64", "utf8", "binary"):
+            good = GOOD.get(kind, "7")
+            for value in ("V", "W"):
+                text = f"result: wanted {kind}, got {value} {value}()"
+                for name in ("to_", "nullable_"):
+                    for rows in ([f"{value}()"], [good, good, f"{value}()", good], [good, good, f"{value}()", "1/0"]):
+                        error = self.gate.call(name + kind, rows).error
+                        self.assertEqual((error.row, error.kind, error.text), (len(rows) // 2, 2, text), (name, rows))
+
+    def test_a_value_does_not_depend_on_the_other_rows(self):
+        for one in ("I(5)", "ManyFaced(5)", "Index()"):
+            for others in ([], ["7"], ["None"], ["bool_(True)"]):
+                self.assertEqual(self.gate.call("nullable_int64", [one, *others]).values[0], 5, (one, others))
+                self.assertEqual(self.gate.call("nullable_float64", [one, *["0.5" for _ in others]]).values[0], 5.0)
 
     def test_none_where_null_is_allowed(self):
         for kind in GOOD:

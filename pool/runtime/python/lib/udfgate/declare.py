@@ -2,6 +2,8 @@
 
 from _functools import partial
 
+from udfgate_worker.library import near
+
 KINDS = {"scalar": "udf", "table": "udtf", "aggregate": "udaf"}
 MODES = ("row", "list", "arrow", "pandas", "numpy", "polars")
 _NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
@@ -94,7 +96,7 @@ def _checked(kind: str, options: dict) -> dict:
     for name, value in options.items():
         check = _OPTIONS.get(name)
         if check is None:
-            raise TypeError(f"{KINDS[kind]}: no option is called {name}{_near(name)}")
+            raise TypeError(f"{KINDS[kind]}: no option is called {name}{near(name, list(_OPTIONS))}")
         if value is None:
             continue
         try:
@@ -102,13 +104,6 @@ def _checked(kind: str, options: dict) -> dict:
         except ValueError as e:
             raise TypeError(f"{KINDS[kind]}: {name}: wanted {e}, got {value!r}") from None
     return checked
-
-
-def _near(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, list(_OPTIONS), 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _one_of(*words: str) -> object:

@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.arenas import Arenas
-from udfgate_worker.errors import misfit, no_row, raised
+from udfgate_worker.errors import encode_failed, no_row, raised
 from udfgate_worker.frames import (
     BLOCK_ROWS_MAX,
     CALL_BYTES,
@@ -25,7 +25,7 @@ from udfgate_worker.link import Link
 from udfgate_worker.region import Region, TooLarge
 from udfgate_worker.result import Outcome, Times, result_frame
 from udfgate_worker.segment import Segment, read_segments, run_segment
-from udfgate_worker.strict import Misfit, exact_values
+from udfgate_worker.strict import exact_values
 
 PEAK_NS_MIN = 2_000_000  # calls shorter than this do not ask the kernel for the peak, which takes 25 to 100 µs
 PEAK_NS_EVERY = 100_000_000  # nor do longer ones more often than this
@@ -112,12 +112,10 @@ class Calls:
             outcome = Outcome(DONE, row, 1, encoder.end())
             self._keep(function, 8, [outcome])
             return outcome
-        except Misfit as e:
-            return Outcome(FAILED, row, 0, None, misfit(row, e))
-        except MemoryError as e:
-            return Outcome(FAILED, row, 0, None, raised(row, e))
         except TooLarge:
             return Outcome(TOO_LARGE, row)
+        except BaseException as e:
+            return Outcome(FAILED, row, 0, None, encode_failed(row, e))
 
     def _many(self, function: Function, segments: list, step: int, flags: int, received: int) -> None:
         if not 0 < step <= BLOCK_ROWS_MAX or step & 7:
@@ -206,10 +204,10 @@ class Calls:
                 encoder.put(exact_values(encoder.type_name, encoder.nullable, values))
                 row += len(values)
             return Outcome(DONE, outcome.lo, outcome.rows, encoder.end())
-        except Misfit as e:
-            return Outcome(FAILED, outcome.lo, 0, None, misfit(row, e))
         except TooLarge:
             return Outcome(TOO_LARGE, outcome.lo)
+        except BaseException as e:
+            return Outcome(FAILED, outcome.lo, 0, None, encode_failed(row, e))
 
 
 def peak_bytes() -> int:

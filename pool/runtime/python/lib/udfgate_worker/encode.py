@@ -9,7 +9,8 @@ An encoder belongs to one function and is used for one segment at a time:
     single()                   → one(value, arena, base, limit), which writes a single row at base of an output arena
                                and returns the end of its RESULT (frames.one_tail), or None: use begin, put, end
 
-put raises Misfit with the row counted from the start of its block, and what Region raises.
+put raises Misfit with the row counted from the start of its block, and what Region raises. Values and their classes
+are the body's, and so may raise anything when they are looked at: whatever does goes the strict way.
 """
 
 from itertools import chain
@@ -127,9 +128,7 @@ class _Ints(_Flat):
         try:
             self._pack(values)
         except BaseException:
-            if self.nullable and _NONE in set(map(type, values)):
-                return self._put_nullable(values)
-            return self._put_strict(values)
+            return self._put_nullable(values) if self.nullable else self._put_strict(values)
         self._all_valid(len(values))
 
     def _put_nullable(self, values: list) -> None:
@@ -158,16 +157,16 @@ class _Floats(_Flat):
         return one
 
     def put(self, values: list) -> None:
-        types = set(map(type, values))
-        types.discard(float)
         try:
+            types = set(map(type, values))  # a metaclass may refuse to be hashed or compared
+            types.discard(float)
             if not types:
                 self._pack(values)
                 return self._all_valid(len(values))
             if self.nullable and types == {_NONE}:
                 self._pack([0.0 if value is None else value for value in values])
                 return self._some_valid(bytes([value is not None for value in values]))
-        except OverflowError:
+        except BaseException:
             pass
         self._put_strict(values)
 
@@ -189,7 +188,7 @@ class _Bools(_Flat):
     def put(self, values: list) -> None:
         try:
             tags = dumps(values, 2)[_MARSHAL_VALUES:]
-        except ValueError:
+        except BaseException:
             return self._put_strict(values)
         count = len(values)
         nulls = count - tags.count(b"T") - tags.count(b"F")
@@ -213,14 +212,14 @@ class _Blocks:
         self.types = None if type_name == "utf8" else {bytes, _NONE} if nullable else {bytes}
 
     def single(self) -> object:
-        raw, words, types, nullable = self.raw, self.words, self.types, self.nullable
+        raw, words, binary, nullable = self.raw, self.words, self.types is not None, self.nullable
 
         def one(value: object, arena: int, base: int, limit: int) -> "bytes | None":
-            if (value is None and not nullable) or (types and type(value) not in types):
+            if not nullable if value is None else binary and type(value) is not bytes:
                 return None
             try:
                 block = dumps([value], 4)
-            except ValueError:
+            except BaseException:
                 return None
             size = len(block)
             if 16 + size > limit:
@@ -240,13 +239,14 @@ class _Blocks:
         self.ends = [0]
 
     def put(self, values: list) -> None:
-        if self.types and not set(map(type, values)) <= self.types:
-            block = self._strict(values)
-        else:
-            try:
+        block = None
+        try:
+            if not self.types or set(map(type, values)) <= self.types:
                 block = dumps(values, 4)
-            except ValueError:
-                block = self._strict(values)
+        except BaseException:
+            pass
+        if block is None:
+            block = self._strict(values)
         end = self.ends[-1] + len(block)
         out = self.out
         if self.at + end > out.limit:

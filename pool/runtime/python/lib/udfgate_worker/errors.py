@@ -1,7 +1,6 @@
 """What a raise looks like from outside: class, text, traceback of the user's frames, file and line."""
 
 import os
-import sys
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.frames import (
@@ -12,12 +11,14 @@ from udfgate_worker.frames import (
     RAISED,
     TEXT_BYTES_MAX,
     TRACE_BYTES_MAX,
+    ProtocolError,
 )
+from udfgate_worker.library import library
 from udfgate_worker.strict import Misfit, type_name
 
 LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OURS = (LIBRARY, "<frozen importlib")
-_START_PATH = list(sys.path)  # before served folders and bodies changed it
+raised_at = vars(BaseException)["__traceback__"].__get__  # past any property of the class
 
 
 def cut(text: str, most: int) -> bytes:
@@ -73,71 +74,84 @@ def misfit(row: int, error: Misfit) -> Failure:
     return Failure(row + error.row, MISFIT, error.name, error.text)
 
 
+def encode_failed(row: int, error: BaseException) -> Failure:
+    """What an encoder raised over a body's values. What the protocol or Region raised is raised again."""
+    if issubclass(type(error), Misfit):
+        return misfit(row, error)
+    if issubclass(type(error), ProtocolError):
+        raise error
+    return raised(row, error)
+
+
 def no_row(text: str) -> Failure:
     """The call could not be run at all."""
     return Failure(0, NO_ROW, "", text)
 
 
-def traceback_of(error: BaseException) -> str:
-    """The traceback as Python prints it, without the worker's own frames. Never raises."""
-    found = sys.path
+def traceback_of(error: BaseException, ours: tuple = _OURS) -> str:
+    """The traceback as Python prints it, without the frames that are ours. Never raises."""
     try:
-        sys.path = list(_START_PATH)  # the standard library's modules, not a served file of the same name
-        import traceback
-    except BaseException:
-        return _plain_traceback(error)
-    finally:
-        sys.path = found
-    try:
-        report = traceback.TracebackException(type(error), error, error.__traceback__)
-        _strip(report, set())
+        report = library("traceback").TracebackException(type(error), error, raised_at(error))
+        _strip(report, ours, set())
         return "".join(report.format())
     except BaseException:
-        return _plain_traceback(error)
+        return _plain_traceback(error, ours)
 
 
-def _strip(report, seen: set) -> None:
+def _strip(report, ours: tuple, seen: set) -> None:
     """Take our frames out of a report and of those chained to it."""
     if report is None or id(report) in seen:
         return
     seen.add(id(report))
-    report.stack[:] = [frame for frame in report.stack if not frame.filename.startswith(_OURS)]
+    report.stack[:] = [frame for frame in report.stack if not frame.filename.startswith(ours)]
     for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
-        _strip(other, seen)
+        _strip(other, ours, seen)
 
 
-def _user_frames(error: BaseException) -> list:
+def _user_frames(error: BaseException, ours: tuple = _OURS) -> list:
     """(file, line, function) of the frames that are not ours, outermost first, the last hundred."""
-    frames, at = [], error.__traceback__
+    frames, at = [], raised_at(error)
     while at is not None:
         code = at.tb_frame.f_code
-        if not code.co_filename.startswith(_OURS):
+        if not code.co_filename.startswith(ours):
             frames.append((code.co_filename, at.tb_lineno, code.co_name))
         at = at.tb_next
     return frames[-100:]
 
 
-def _plain_traceback(error: BaseException) -> str:
+def _plain_traceback(error: BaseException, ours: tuple = _OURS) -> str:
     """For when the traceback module cannot be had."""
-    lines = [f'  File "{file}", line {line}, in {name}\n' for file, line, name in _user_frames(error)]
+    lines = [f'  File "{file}", line {line}, in {name}\n' for file, line, name in _user_frames(error, ours)]
     return "".join(["Traceback (most recent call last):\n", *lines, f"{type_name(error)}: {text_of(error)}\n"])
 
 
-def describe(error: BaseException, folders: tuple = ()) -> dict:
-    """The error of a LOADED frame: class, message, file, line, traceback.
+def describe(error: BaseException, folders: tuple = (), importing: str = "") -> dict:
+    """The error of a LOADED frame: class, message, file, line, traceback. Never raises.
 
     File and line are those of a SyntaxError itself, else of the innermost frame below one of the folders, else of the
-    innermost that is not ours.
+    innermost that is not ours. Where none of them is known it is the file under import.
     """
-    file, line, message = "", 0, text_of(error)
-    if isinstance(error, LoadError):
-        return {"class": "LoadError", "message": message, "file": error.file, "line": error.line, "traceback": ""}
-    if isinstance(error, SyntaxError) and error.filename:
-        file, line, message = error.filename, error.lineno or 0, error.msg or message
+    name, text = cut(type_name(error), CLASS_BYTES_MAX).decode(), text_of(error)
+    file = trace = ""
+    line = 0
+    if issubclass(type(error), LoadError):
+        file, line = error.file, error.line
     else:
-        frames = _user_frames(error)
-        inside = [frame for frame in frames if folders and frame[0].startswith(folders)]
-        if frames:
-            file, line, _ = (inside or frames)[-1]
-    trace = tail(traceback_of(error), TRACE_BYTES_MAX).decode()
-    return {"class": type_name(error), "message": message, "file": file, "line": line, "traceback": trace}
+        try:
+            file, line, text = _blamed(error, folders, text)
+        except BaseException:  # the attributes of a raise are its class's code
+            pass
+        trace = tail(traceback_of(error), TRACE_BYTES_MAX).decode()
+    text = cut(text, TEXT_BYTES_MAX).decode()
+    return {"class": name, "message": text, "file": file or importing, "line": line, "traceback": trace}
+
+
+def _blamed(error: BaseException, folders: tuple, text: str) -> tuple:
+    """File, line and message of a raise that is not ours."""
+    if issubclass(type(error), SyntaxError):
+        file, line, message = error.filename, error.lineno, error.msg
+        if type(file) is str and file:
+            return file, line if type(line) is int else 0, message if type(message) is str and message else text
+    frames = _user_frames(error)
+    inside = [frame for frame in frames if folders and frame[0].startswith(folders)]
+    return (*(inside or frames)[-1][:2], text) if frames else ("", 0, text)

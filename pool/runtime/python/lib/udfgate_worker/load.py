@@ -8,15 +8,17 @@ from _frozen_importlib_external import SourceFileLoader, spec_from_file_location
 from udfgate.declare import KINDS, Declaration, declarations
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.errors import LoadError
+from udfgate_worker.errors import LoadError, raised_at
 from udfgate_worker.function import Function
 from udfgate_worker.signature import NO_HINT, Plain, Shape, flavour, hint_type, shape_of
+from udfgate_worker.strict import type_name
 from udfgate_worker.typenames import Unserved, column_type
 
 NOTHING = (
     "{}: nothing to serve: decorate functions with @udf (from udfgate import udf), "
     "or give public functions a type hint for every parameter and for the result"
 )
+SKIPPED_MAX = 100
 # Options that change answers, or promise something, and are not built yet: the values with which they may be given all
 # the same. Limits and hints (concurrency, max_concurrency, max_workers, max_batch_rows, volatility, elementwise) are
 # not among them: no answer depends on them, so they are taken and kept until the gateway acts on them.
@@ -35,15 +37,22 @@ _TAME = {
 }
 
 
-def load(request: dict, views: dict) -> tuple:
-    """Carry out a LOAD: (functions by number, "functions" of LOADED). Raises what the modules raise, and LoadError."""
+def load(request: dict, views: dict, imports: object) -> tuple:
+    """Carry out a LOAD: (functions by number, "functions" and "skipped" of LOADED).
+
+    imports(file, count) is called before each of the count modules; file is "" for a module of the path.
+    Raises what the modules raise, and LoadError.
+    """
     sys.path[:0] = request.get("path") or []
-    functions, entries = [], []
+    functions, entries, skipped = [], [], []
     for module in request["modules"]:
-        name = module["name"]
-        loaded = _import(name, module.get("file") or "")
+        name, file = module["name"], module.get("file") or ""
+        imports(file, len(request["modules"]))
+        loaded = _import(name, file)
+        if not issubclass(type(loaded), type(sys)):
+            raise LoadError(f"{name}: wanted a module in sys.modules, got {type_name(loaded)}", file)
         taken = set()
-        for declaration in _found(loaded, name):
+        for declaration in _found(loaded, name, skipped):
             function, entry = _served(declaration, name, views)
             if entry["name"] in taken:
                 what = f"{name}: two functions are called {entry['name']}; give one of them name=…"
@@ -52,7 +61,7 @@ def load(request: dict, views: dict) -> tuple:
             entry["number"] = len(functions)
             functions.append(function)
             entries.append(entry)
-    return functions, entries
+    return functions, entries, skipped
 
 
 def _import(name: str, file: str) -> object:
@@ -78,8 +87,11 @@ def _import(name: str, file: str) -> object:
     return sys.modules.get(name, module)
 
 
-def _found(module: object, name: str) -> list:
-    """The declarations bound at the module's top level, each once; else its own hinted functions as if declared."""
+def _found(module: object, name: str, skipped: list) -> list:
+    """The declarations bound at the module's top level, each once; else its own hinted functions as if declared.
+
+    Of a module that serves by hints, functions whose hints are incomplete are noted in skipped: they look forgotten.
+    """
     values = list(vars(module).values())
     seen, found = set(), []
     for value in values:
@@ -90,27 +102,39 @@ def _found(module: object, name: str) -> list:
     if found:
         return found
     for value in values:
-        if id(value) not in seen and _own(value, name):
-            seen.add(id(value))
+        shape = None if id(value) in seen else _own(value, name)
+        if shape is None:
+            continue
+        seen.add(id(value))
+        lack = _lack(shape)
+        if not lack:
             found.append(Declaration(value, "scalar", {}))
+        elif len(skipped) < SKIPPED_MAX:
+            skipped.append({"module": name, "name": value.__name__, "why": lack})
     if not found:
         raise LoadError(NOTHING.format(name), getattr(module, "__file__", None) or "")
     return found
 
 
-def _own(value: object, module: str) -> bool:
-    """Whether an undecorated value is a public function of the module with complete hints and a result."""
+def _own(value: object, module: str) -> "Shape | None":
+    """The shape of an undecorated value that is a public function of the module and returns something."""
     if not isinstance(value, Plain) and not (type(value).__module__ == "functools" and hasattr(value, "__wrapped__")):
-        return False
+        return None
     if value.__module__ != module or value.__name__.startswith(("_", "<")):
-        return False
+        return None
     try:
         shape = shape_of(value)
     except Unserved:  # nobody asked for it to be served, so what cannot be called by position is passed over
-        return False
-    needed = [parameter for parameter in shape.parameters if not parameter.optional]
-    hinted = all(parameter.hint is not NO_HINT for parameter in needed)
-    return hinted and not shape.rest and shape.returns not in (NO_HINT, None, "None")
+        return None
+    return None if shape.rest or shape.returns in (None, "None") else shape
+
+
+def _lack(shape: Shape) -> str:
+    """What hint a function lacks to be served without a decorator, or nothing."""
+    for parameter in shape.parameters:
+        if not parameter.optional and parameter.hint is NO_HINT:
+            return f"no type hint on parameter {parameter.name}"
+    return "no type hint on the result" if shape.returns is NO_HINT else ""
 
 
 def _where(declaration: Declaration) -> tuple:
@@ -121,9 +145,12 @@ def _where(declaration: Declaration) -> tuple:
         if code is not None:
             return code.co_filename, code.co_firstlineno
         if isinstance(body, type):
-            body = vars(body).get("__init__") or vars(body).get("__call__") or body
-            if isinstance(body, type):
-                break
+            names = vars(body)
+            method = next((value for value in names.values() if isinstance(value, Plain)), None)
+            module = sys.modules.get(body.__module__)
+            body = names.get("__init__") or names.get("__call__") or method
+            if body is None:
+                return getattr(module, "__file__", None) or "", 0
         else:
             body = getattr(body, "__wrapped__", None) or getattr(body, "func", None) or getattr(body, "__func__", None)
     return "", 0
@@ -173,7 +200,8 @@ def _instance(declaration: Declaration, name: str) -> object:
     try:
         return declaration.body()
     except TypeError as e:
-        if e.__traceback__ is not None and e.__traceback__.tb_next is None:  # raised by the call, not in __init__
+        at = raised_at(e)
+        if at is not None and at.tb_next is None:  # raised by the call, not in __init__
             raise LoadError(f"{name}: {e}", *_where(declaration)) from None
         raise
 

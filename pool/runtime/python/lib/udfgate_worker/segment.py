@@ -4,7 +4,7 @@ from itertools import repeat, starmap
 from time import monotonic_ns, thread_time_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.errors import Failure, misfit, raised
+from udfgate_worker.errors import Failure, encode_failed, raised
 from udfgate_worker.frames import (
     BUFFER,
     BUFFER_BYTES,
@@ -22,9 +22,12 @@ from udfgate_worker.frames import (
 from udfgate_worker.function import Function
 from udfgate_worker.region import Region, TooLarge
 from udfgate_worker.result import Outcome, Times
-from udfgate_worker.strict import Misfit
 
 MISSING = (0, 0)
+STOPPED = (
+    "StopIteration raised by the body; its message and traceback are not available in a block of rows, "
+    "call the row alone to see them\n"
+)
 
 
 class Segment:
@@ -81,7 +84,7 @@ def _read_column(fields: list, buffer: bytearray, at: int, end: int) -> int:
 
 def _stopped(row: int, error: "BaseException | None") -> Failure:
     """Why a block ended early. map takes a StopIteration of the body for its own end, and so loses it."""
-    return Failure(row, RAISED, "StopIteration", "") if error is None else raised(row, error)
+    return Failure(row, RAISED, "StopIteration", "", STOPPED) if error is None else raised(row, error)
 
 
 def run_segment(
@@ -96,7 +99,7 @@ def run_segment(
     fields, readers, lo, hi = segment.fields, segment.readers, segment.lo, segment.hi
     row, number, used, waited = lo, 0, region.used, region.waited
     decode = ran = cpu = clock = 0
-    error = failure = None
+    error = failure = values = None
     begun = at = monotonic_ns()
     try:
         encoder.begin(region, hi - lo, step)
@@ -104,7 +107,7 @@ def run_segment(
             top = row + step if row + step < hi else hi
             at = monotonic_ns()
             columns = [read(fields, i, row, top, number) for read, i in readers]
-            values: list = []
+            values = []
             ready = monotonic_ns()
             if measure:
                 clock = thread_time_ns()
@@ -131,13 +134,15 @@ def run_segment(
             row, number = top, number + 1
         at = monotonic_ns()
         column = encoder.end() if failure is None else None
-    except Misfit as e:
-        failure = misfit(row, e)
-    except MemoryError as e:
-        failure = raised(row, e)
     except TooLarge:
         region.used = used
         return Outcome(TOO_LARGE, lo)
+    except MemoryError as e:
+        failure = raised(row, e)
+    except BaseException as e:
+        if values is None:  # not over the body's values: a column that cannot be read
+            raise
+        failure = encode_failed(row, e)
     finally:
         times.decode += decode
         times.body += ran

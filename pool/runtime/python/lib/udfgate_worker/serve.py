@@ -9,7 +9,7 @@ from time import monotonic_ns
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.arenas import Arenas
 from udfgate_worker.call import Calls, peak_bytes
-from udfgate_worker.errors import describe
+from udfgate_worker.errors import describe, traceback_of
 from udfgate_worker.frames import (
     ARENA,
     BYE,
@@ -20,6 +20,7 @@ from udfgate_worker.frames import (
     HELLO,
     LOAD,
     LOADED,
+    LOG,
     LONG_FRAME_BYTES_MAX,
     PING,
     PONG,
@@ -51,7 +52,8 @@ def main() -> None:
     except BaseException as e:
         if link.forked:  # a body forked and its child came back: it is no worker
             os._exit(0)
-        what = f"protocol error: {e}" if isinstance(e, ProtocolError) else f"worker failed:\n{_whole_traceback(e)}"
+        broken = issubclass(type(e), ProtocolError)
+        what = f"protocol error: {e}" if broken else f"worker failed:\n{traceback_of(e, ())}"
         _last_words(f"udfgate worker: {what}\n")
         os._exit(EXIT_BROKEN)
 
@@ -72,12 +74,6 @@ def _settle(link: Link, arenas: Arenas) -> None:
     os.register_at_fork(after_in_child=in_child)
 
 
-def _whole_traceback(error: BaseException) -> str:
-    import traceback
-
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
-
-
 def _last_words(text: str) -> None:
     try:
         os.write(2, text.encode("utf-8", "backslashreplace"))
@@ -94,6 +90,7 @@ class Worker:
         self.arenas = Arenas()
         self.calls = Calls(link, self.arenas)
         self.loaded = False
+        self.importing = ""  # the file that LOAD has come to
 
     def hello(self) -> None:
         """Introduce the worker."""
@@ -148,12 +145,19 @@ class Worker:
         request = decode(data)
         folders = tuple([folder.rstrip("/") + "/" for folder in request.get("path") or []])
         try:
-            self.calls.functions, entries = load(request, self.arenas.views)
+            self.calls.functions, entries, skipped = load(request, self.arenas.views, self._imports)
             self.calls.generation = request["generation"]
-            reply = encode({"functions": entries})
+            reply = encode({"functions": entries, "skipped": skipped} if skipped else {"functions": entries})
             if len(reply) > LONG_FRAME_BYTES_MAX:
                 raise ValueError(f"{len(entries)} functions need {len(reply)} bytes of LOADED")
         except BaseException as e:
-            reply = encode({"error": describe(e, folders)})
+            reply = encode({"error": describe(e, folders, self.importing)})
         self.calls.peak = peak_bytes()
         self.link.put(LOADED, call, reply)
+
+    def _imports(self, file: str, count: int) -> None:
+        """Note the file that is imported next; one of several is told, since a module may end the process."""
+        self.importing = file
+        if count > 1:
+            line = {"level": "debug", "message": f"importing {file}", "function": ""}
+            self.link.put(LOG, 0, encode(line), SKIPPABLE)

@@ -170,5 +170,6 @@ def _plain_type(hint: object) -> str:
     later = origin in (dict, list, tuple, set) if isinstance(origin, type) else False
     structure = hasattr(hint, "__dataclass_fields__") or hasattr(hint, "__total__")
     if later or structure or getattr(origin, "__module__", "") in _LATER_MODULES:
-        raise Unserved(f"{str(hint) if later and origin is not hint else name} is not supported yet")
+        what = str(hint) if later and origin is not hint else name
+        raise Unserved(f"{what} is not supported yet; supported hints are bool, int, float, str, bytes")
     raise Unserved(f"{name} is not supported; wanted int, float, bool, str, bytes or one of them | None")

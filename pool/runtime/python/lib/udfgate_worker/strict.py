@@ -4,6 +4,7 @@ The encoders take whole blocks by faster means that accept exactly these values,
 refuses: to keep the odd value that is legal (an int subclass, a numpy scalar), or to find the first row that is not.
 """
 
+from _operator import index
 from struct import Struct
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
@@ -15,7 +16,7 @@ INT_RANGES = {
     for sign in ("", "u")
 }
 _SINGLE = Struct("<f")
-_type_name = vars(type)["__name__"].__get__
+_type_name, _type_module = vars(type)["__name__"].__get__, vars(type)["__module__"].__get__
 
 
 class Misfit(Exception):
@@ -28,9 +29,9 @@ class Misfit(Exception):
 def shown(value: object) -> str:
     """repr, cut, whatever the value is up to."""
     try:
-        if type(value) in (str, bytes) and len(value) > REPR_CHARS_MAX:
+        if (type(value) is str or type(value) is bytes) and len(value) > REPR_CHARS_MAX:
             value = value[:REPR_CHARS_MAX]  # do not render megabytes
-        text = repr(value)
+        text = str.__str__(repr(value))
         return text if len(text) <= REPR_CHARS_MAX else text[: REPR_CHARS_MAX - 3] + "..."
     except BaseException as e:
         return f"(no repr: {type_name(e)})"
@@ -38,7 +39,7 @@ def shown(value: object) -> str:
 
 def type_name(value: object) -> str:
     """type(value).__name__, past any metaclass."""
-    return _type_name(type(value))
+    return str.__str__(_type_name(type(value)))
 
 
 def _unfit(name: str, kind: str, value: object) -> Misfit:
@@ -49,7 +50,12 @@ def _unfit(name: str, kind: str, value: object) -> Misfit:
 def _from_numpy(value: object, names: tuple) -> bool:
     """Whether a value is one of numpy's scalars, without importing numpy."""
     kind = type(value)
-    return kind.__module__ == "numpy" and kind.__name__ in names
+    return not issubclass(kind, int) and _type_module(kind) == "numpy" and _type_name(kind) in names
+
+
+def _index(value: object) -> int:
+    """The number that struct takes a value for: an int's own, whatever its class makes of __index__."""
+    return int.__index__(value if issubclass(type(value), int) else index(value))
 
 
 def _bool(kind: str, value: object) -> bool:
@@ -63,7 +69,7 @@ def _bool(kind: str, value: object) -> bool:
 def _int(kind: str, value: object) -> int:
     if _from_numpy(value, ("bool_", "bool")):
         return int(bool(value))
-    number = int(type(value).__index__(value))
+    number = _index(value)
     least, most = INT_RANGES[kind]
     if not least <= number <= most:
         raise _unfit("OverflowError", kind, value)
@@ -91,7 +97,7 @@ def _float(kind: str, value: object) -> float:
 
 def _whole(kind: str, value: object) -> float:
     """An int is taken into a float column only if it is the same number there."""
-    whole = int(type(value).__index__(value))
+    whole = _index(value)
     try:
         number = float(whole)
     except OverflowError:

@@ -2,6 +2,7 @@
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.decode import TYPES
+from udfgate_worker.library import near
 
 # SQL names are case-insensitive. INT8 is the clash: PostgreSQL, RisingWave and DuckDB mean 8 bytes by it, Arrow means
 # 8 bits. Arrow's names are lower-case and nothing else, so exactly `int8` is Arrow's and `INT8` is SQL's, like its
@@ -153,8 +154,4 @@ def _refusal(name: str, upper: str) -> str:
         return f"{name}: a length or precision is not supported, write {name[: len(base)]}"
     if base in _NOT_YET or base.partition(" ")[0] in _NOT_YET:
         return f"{name} is not supported yet"
-    from difflib import get_close_matches
-
-    near = get_close_matches(base, list(_NAMES), 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"no type is called {name or 'nothing'}{hint}"
+    return f"no type is called {name or 'nothing'}{near(base, list(_NAMES))}"
