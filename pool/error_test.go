@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestErrBody_isInert(t *testing.T) {
 		{"not UTF-8", "a\xff\xfeb\x9b", "a\uFFFDb\uFFFD", "a\uFFFDb\uFFFD"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, ok := errBody(&rowError{row: 3, kind: errorRaised, class: []byte(c.in), text: []byte(c.in), trace: []byte(c.in)}).(*udfgate.Error)
+			e, ok := errors.AsType[*udfgate.Error](errBody(&rowError{row: 3, kind: errorRaised, class: []byte(c.in), text: []byte(c.in), trace: []byte(c.in)}))
 			if !ok || e.Exception != c.line || e.Message != c.line+": "+c.line || e.Detail != c.lines {
 				t.Errorf("want %q and %q, got %q %q %q", c.line, c.lines, e.Exception, e.Message, e.Detail)
 			}
@@ -37,7 +38,7 @@ func TestErrBody_isInert(t *testing.T) {
 
 func TestLoadError_isInert(t *testing.T) {
 	_, err := parseLoaded([]byte(`{"error":{"class":"\u001bE","message":"a\nb\u0007","file":"/srv/\u001b.py","line":1,"traceback":"x\n\ty\u001b"}}`))
-	e, ok := err.(*LoadError)
+	e, ok := errors.AsType[*LoadError](err)
 	if !ok || e.Error() != `/srv/\x1b.py:1: \x1bE: a b\x07` || e.Traceback != "x\n\ty\\x1b" {
 		t.Errorf("got %q, %q", err, e.Traceback)
 	}
