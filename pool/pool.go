@@ -125,6 +125,7 @@ type Pool struct {
 	observer Observer
 	folder   folder
 	argv     []string
+	program  string // folder of the worker program
 	env      []string
 	slots    *codec.Store
 
@@ -199,7 +200,7 @@ func (p *Pool) open(ctx context.Context) error {
 	if p.folder, err = newFolder(); err != nil {
 		return startFailed(err, "")
 	}
-	if p.argv, err = p.folder.program(p.config.Python); err != nil {
+	if p.argv, p.program, err = p.folder.program(p.config.Python); err != nil {
 		return startFailed(err, "")
 	}
 	p.env = environment(p.folder, p.config.Env)

@@ -21,7 +21,7 @@ func pythonLauncher(t *testing.T) *testLauncher {
 		t.Skipf("python3 does not run: %v", err)
 	}
 	f := folder{t.TempDir()}
-	argv, err := f.program(string(out))
+	argv, _, err := f.program(string(out))
 	if err != nil {
 		t.Fatal(err)
 	}

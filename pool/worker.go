@@ -232,7 +232,7 @@ func (w *worker) stacks() string {
 		case <-quiet.C:
 		case <-limit.C:
 		}
-		return linesText(w.pool.folder.withoutOurs(string(w.stderr.since(mark))))
+		return linesText(withoutOurs(w.pool.program, string(w.stderr.since(mark))))
 	}
 }
 

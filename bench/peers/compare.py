@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from servers import NAMES, Launcher, Server
 VERIFY_ROWS = (300, 5000)  # within one block of a worker, and across blocks
 WARM_SECONDS = 0.1  # long enough for a gateway to start its other workers
 SLICE_LIMIT = 0.8  # a server that needs longer for one round of calls is left out of the cell
+START_SECONDS_MAX = 30  # for a second worker
 FIXED_COST_ROWS = 256  # below so many rows the fixed cost of a call hides the speed per row
 
 # What a call raises: the server's own verdict (NOT_FOUND arrives as KeyError), or an answer of the wrong length.
@@ -179,11 +181,20 @@ def measure_start(launcher: Launcher, names: list[str], times: int) -> dict[str,
 
 
 def measure_empty_worker(launcher: Launcher) -> Result:
-    """Memory of a worker that serves next to nothing, after a call, while no other server runs."""
-    with closing(launcher.start_udfgate("empty.py", "--workers", "1")) as server, connect(server.address) as client:
-        call(client, "noop", inputs.batch("noop", 1))
-        worker = memory(server.pids())[-1]
-    return {"pss_mib": worker.pss, "rss_mib": worker.rss}
+    """Memory of each of two workers that serve next to nothing, after some calls, while no other server runs.
+
+    The second one starts when a call finds the first busy, so callers come together until it is there.
+    """
+    with closing(launcher.start_udfgate("empty.py", "--workers", "2")) as server, connect(server.address) as client:
+        batch = inputs.batch("noop", 1)
+        end = time.perf_counter() + START_SECONDS_MAX
+        while len(server.pids()) < 3:  # the gateway and both
+            if time.perf_counter() > end:
+                raise RuntimeError("no second worker came")
+            with ThreadPoolExecutor(8) as callers:
+                list(callers.map(lambda _: call(client, "noop", batch), range(64)))
+        workers = memory(server.pids())[1:]
+    return {"pss_mib": max(w.pss for w in workers), "rss_mib": max(w.rss for w in workers)}
 
 
 def measure_memory(running: Running) -> Result:

@@ -3,7 +3,9 @@
 package python
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"os"
@@ -42,4 +44,22 @@ func Write(dir string) error {
 		return fmt.Errorf("write python worker: %w", err)
 	}
 	return nil
+}
+
+// Hash is 16 hex digits that change whenever a file of the worker does.
+func Hash() string {
+	sum := sha256.New()
+	err := fs.WalkDir(Files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := Files.ReadFile(name)
+		fmt.Fprintf(sum, "%s %d ", name, len(data))
+		sum.Write(data)
+		return err
+	})
+	if err != nil { // embedded files can be read
+		panic(err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
