@@ -20,7 +20,7 @@ import (
 const stepHello = "its HELLO"
 
 // pings is how many round trips prove that a worker's clock is the gateway's.
-const pings = 16
+const pings = 4
 
 // errNotReady says that the start timeout passed.
 var errNotReady = errors.New("worker not ready")
