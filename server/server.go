@@ -225,6 +225,7 @@ func New(c Config, cat Catalog) (*Server, error) {
 	s.buildGRPC()
 	if err := s.bind(); err != nil {
 		s.unbind()
+		s.grpc.Stop() // ends the goroutines that wait for calls
 		return nil, err
 	}
 	return s, nil
