@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,22 +13,9 @@ import (
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/seed"
 	"google.golang.org/grpc/metadata"
 )
-
-// seeded is a random source; UDFGATE_SEED replays a run.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("UDFGATE_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("UDFGATE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 func TestExchangeOneBatch(t *testing.T) {
 	g := start(t, Config{}, map[string]body{"echo": echo})
@@ -77,7 +62,7 @@ func TestExchangeZeroRowsDoNotCross(t *testing.T) {
 // Batches that take turns at being slow come back in order, and the bill adds
 // up however they overlap.
 func TestExchangeAnswersInOrder(t *testing.T) {
-	rng := seeded(t)
+	rng := seed.Rand(t)
 	delays := make([]time.Duration, 300)
 	for i := range delays {
 		delays[i] = time.Duration(rng.IntN(2000)) * time.Microsecond
@@ -148,10 +133,10 @@ func TestExchangeWindowBoundsBatchesInFlight(t *testing.T) {
 
 // Timelines of every shape: whatever a backend notes down, the bill adds up.
 func TestExchangeBillsAddUp(t *testing.T) {
-	rng := seeded(t)
-	seed := rng.Uint64()
+	rng := seed.Rand(t)
+	source := rng.Uint64()
 	g := start(t, Config{}, map[string]body{"wild": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
-		own := rand.New(rand.NewPCG(seed, uint64(first(in))))
+		own := rand.New(rand.NewPCG(source, uint64(first(in))))
 		for range own.IntN(20) {
 			at := c.Timeline.From + own.Int64N(2_000_000) - 500_000
 			c.Timeline.Add(udfgate.State(own.IntN(10)), at, at+own.Int64N(1_000_000)-100_000)

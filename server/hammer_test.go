@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/seed"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
@@ -22,10 +23,10 @@ import (
 // are given up in the middle, or wait for the budget. The cleanup of start then
 // finds every byte given back, and TestMain every goroutine ended.
 func TestExchange_hammer(t *testing.T) {
-	seed := seeded(t).Uint64()
+	source := seed.Rand(t).Uint64()
 	g := start(t, Config{InflightBytesMax: 2 << 20, Window: 3, Logger: quiet}, map[string]body{
 		"mixed": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
-			own := rand.New(rand.NewPCG(seed, c.ID))
+			own := rand.New(rand.NewPCG(source, c.ID))
 			if err := sleep(ctx, time.Duration(own.IntN(1000))*time.Microsecond); err != nil {
 				return nil, err
 			}
@@ -40,7 +41,7 @@ func TestExchange_hammer(t *testing.T) {
 	})
 	var wg sync.WaitGroup
 	for caller := range uint64(8) {
-		rng := rand.New(rand.NewPCG(seed, caller))
+		rng := rand.New(rand.NewPCG(source, caller))
 		wg.Go(func() {
 			for range 25 {
 				hammerCall(t, g, rng)

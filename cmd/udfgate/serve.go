@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/udfgate/udfgate/pool"
 )
 
 // The defaults of serve, which embedded gateways share. kong reads them from
@@ -17,7 +19,7 @@ const (
 	timeoutDefault         = 30 * time.Second
 	queueTimeoutDefault    = 10 * time.Second
 	drainTimeoutDefault    = 25 * time.Second
-	maxQueueDefault        = 4096
+	maxQueueDefault        = pool.QueueLenDefault
 	messageBytesMaxDefault = 256 << 20
 	batchRowsMaxDefault    = 16777216
 )

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,18 +135,4 @@ func (g *gateway) workers(t *testing.T) []int {
 		}
 	}
 	return pids
-}
-
-// seeded is a random source whose seed is UDFGATE_SEED or new; it is logged.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("UDFGATE_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("UDFGATE_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }

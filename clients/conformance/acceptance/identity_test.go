@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/udfgate/udfgate"
 	client "github.com/udfgate/udfgate/clients/go"
+	"github.com/udfgate/udfgate/internal/seed"
 )
 
 const (
@@ -81,7 +82,7 @@ func checkBill(b *udfgate.Bill, rows int, client time.Duration) error {
 func TestBillsAddUp(t *testing.T) {
 	g := start(t, "--workers", "2")
 	var wg sync.WaitGroup
-	rng := seeded(t)
+	rng := seed.Rand(t)
 	calls := identityCalls
 	if testing.Short() {
 		calls /= 20

@@ -12,6 +12,7 @@ import (
 
 	"github.com/udfgate/udfgate"
 	client "github.com/udfgate/udfgate/clients/go"
+	"github.com/udfgate/udfgate/internal/seed"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 // (or, while none lives, that none could be had), and the gateway recovers.
 func TestKilledWorkers(t *testing.T) {
 	g := start(t, "--workers", "2")
-	rng := seeded(t)
+	rng := seed.Rand(t)
 	rounds := kills
 	if testing.Short() {
 		rounds /= 20
