@@ -97,8 +97,25 @@ type Schema struct {
 // Mode says how a body takes its input.
 type Mode string
 
-// ModeRow calls the body once per row.
-const ModeRow Mode = "row"
+// The modes that are built.
+const (
+	ModeRow  Mode = "row"  // one call per row
+	ModeList Mode = "list" // one call per chunk, with a Python list per argument
+)
+
+// OnError says what becomes of a row whose body raises or whose result does
+// not fit its type.
+type OnError string
+
+// What can become of such a row. The zero OnError means OnErrorFail.
+const (
+	OnErrorFail   OnError = "fail"   // the call ends with the row's error
+	OnErrorNull   OnError = "null"   // the row is null
+	OnErrorReject OnError = "reject" // the row is null and its error is answered beside it
+)
+
+// KeepsGoing reports whether the rows after a failed one are still run.
+func (o OnError) KeepsGoing() bool { return o == OnErrorNull || o == OnErrorReject }
 
 // Volatility says how far a function's answer may be reused or repeated.
 type Volatility string
@@ -119,8 +136,9 @@ type Function struct {
 	Module      string // module that served it; "module.name" is the canonical name
 	Pool        string // pool that runs it
 	Args        []Field
-	Result      Field
+	Result      Field // as the author declared it; what is answered is ResultField
 	Mode        Mode
+	OnError     OnError // the function's own option; a request may say otherwise
 	Volatility  Volatility
 	Elementwise bool
 	Idempotent  bool
@@ -139,7 +157,16 @@ func (f *Function) Signature() string {
 		}
 		s += a.Name + " " + a.Type.String() + nullMark(a.Nullable)
 	}
-	return s + ") -> " + f.Result.Type.String() + nullMark(f.Result.Nullable)
+	return s + ") -> " + f.Result.Type.String() + nullMark(f.ResultField(f.OnError).Nullable)
+}
+
+// ResultField is the column that a call answers: it bears the function's short
+// name, and is nullable also where failed rows are.
+func (f *Function) ResultField(how OnError) Field {
+	field := f.Result
+	field.Name = f.Name
+	field.Nullable = field.Nullable || f.OnError.KeepsGoing() || how.KeepsGoing()
+	return field
 }
 
 func nullMark(nullable bool) string {
@@ -161,6 +188,12 @@ type Call struct {
 	Deadline int64
 	Limit    string
 	LimitNS  int64
+	// TimeoutNS is the request's own time limit of a chunk, counted from its
+	// lease like the backend's; 0 means none. TimeoutName names it.
+	TimeoutNS   int64
+	TimeoutName string
+	// OnError is the request's, or else the function's.
+	OnError OnError
 
 	Timeline Timeline
 	Work     Work
@@ -168,6 +201,8 @@ type Call struct {
 	// Attempts counts chunks handed to a worker, Crossings those answered.
 	Attempts  int64
 	Crossings int64
+	// RowsFailed counts the rows that OnError made null.
+	RowsFailed int64
 	// SlotBytes and ResultBytes are the arena bytes held for the input (batch
 	// and rendered value forms) and the body bytes of the answer.
 	SlotBytes   int64
