@@ -19,6 +19,13 @@ help: ## list the targets
 build: ## bin/udfgate, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/udfgate ./cmd/udfgate
 
+.PHONY: cross
+cross: ## bin/cross/ for the other platforms, and their tests compiled
+	@set -e; for p in linux/arm64 darwin/arm64 darwin/amd64; do \
+		echo "cross $$p"; export GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0; \
+		$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/cross/udfgate-$$GOOS-$$GOARCH ./cmd/udfgate; \
+		$(GO) vet ./...; done
+
 .PHONY: demo
 demo: build .venv/demo/ready .data/flights.csv ## the main job on real data: command line, then SQL in DuckDB
 	@UDFGATE_BINARY=bin/udfgate .venv/demo/bin/python examples/demo.py .data/flights.csv
@@ -45,6 +52,18 @@ test: build .venv/test/ready ## all tests
 	$(PYTHON) -m venv --clear .venv/test
 	.venv/test/bin/python -m pip install -q --disable-pip-version-check --prefer-binary -r clients/conformance/requirements.txt
 	touch $@
+
+.PHONY: reproducible
+reproducible: build ## a build in another folder, with an empty cache, is the same bytes
+	@d=$$(mktemp -d) && trap 'chmod -R u+w $$d; rm -rf $$d' EXIT && mkdir $$d/src && \
+	tar --exclude=./.git --exclude=./.venv --exclude=./.data --exclude=./bin -cf - . | tar -xf - -C $$d/src && cd $$d/src && \
+	GOCACHE=$$d/cache CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$d/udfgate ./cmd/udfgate && \
+	cmp $$d/udfgate $(CURDIR)/bin/udfgate && echo "reproducible: $$(wc -c <$$d/udfgate) bytes"
+
+.PHONY: image
+image: ## container images udfgate and udfgate:static (needs docker)
+	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t udfgate .
+	docker build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --target static -t udfgate:static .
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (30s)

@@ -36,6 +36,7 @@ type Span struct {
 // its answer. Time covered by no span is other.
 type Timeline struct {
 	From, To int64
+	Off      bool // takes no spans, and no ledger takes it: nobody wants a bill
 	Spans    []Span
 	inline   [12]Span // enough for one crossing without an allocation
 }
@@ -43,7 +44,7 @@ type Timeline struct {
 // Add notes that the batch was in state s during [from, to). Empty and
 // reversed spans are dropped.
 func (t *Timeline) Add(s State, from, to int64) {
-	if to <= from {
+	if to <= from || t.Off {
 		return
 	}
 	if t.Spans == nil {
@@ -90,7 +91,7 @@ type Ledger struct {
 
 // Add takes a finished timeline. Its spans are clipped to [From, To).
 func (l *Ledger) Add(t *Timeline) {
-	if t.To <= t.From {
+	if t.To <= t.From || t.Off {
 		return
 	}
 	if l.open == nil {

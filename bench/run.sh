@@ -1,9 +1,12 @@
 #!/bin/sh
 # What `make bench`, `make bench-peers` and `make bench-smoke` run; bin/udfgate must be built.
 #
-#   bench/run.sh             phases, then crossing
+#   bench/run.sh             phases, crossing, traffic, billcost and tabular
 #   bench/run.sh phases      what the gateway adds per row, beside CPython alone
 #   bench/run.sh crossing    a one-row crossing beside a raw echo
+#   bench/run.sh traffic     the gateway's own CPU and memory per GB, beside arrow-go's
+#   bench/run.sh billcost    what the bill adds to a call
+#   bench/run.sh tabular     the most memory of a call over Parquet files of growing size
 #   bench/run.sh peers       RUNS (3) times all servers side by side, then the table; further words go to compare.py
 #   bench/run.sh smoke       a few seconds of each, without the rivals
 #
@@ -36,6 +39,16 @@ crossing() {
 		go test ./pool -count 1 -run '^$' -bench '^BenchmarkCrossing$' -benchtime 1x "$@"
 }
 
+traffic() {
+	mkdir -p "$results"
+	go build -o "$results/echo" ./bench/echo
+	measured "Traffic" go run ./bench/traffic -echo "$results/echo" -python "$python" "$@"
+}
+
+billcost() { measured "The cost of the bill" go run ./bench/billcost -python "$python" "$@"; }
+
+tabular() { measured "Parquet" go run ./bench/tabular -python "$python" "$@"; }
+
 # settle waits until the machine is quiet again, at most a minute: compiling and the last run must not weigh on the next.
 settle() {
 	for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
@@ -65,6 +78,9 @@ smoke() {
 	"$client" bench/peers/compare.py --smoke --python "$python"
 	phases -calls 2 -rows 4096
 	crossing -short
+	traffic -rounds 1 -slice 0.02 -total 0.2
+	billcost -pairs 4 -slice 20ms
+	tabular -gib 0.1
 }
 
 what=${1:-all}
@@ -74,8 +90,13 @@ all)
 	settle
 	phases
 	crossing
+	settle
+	traffic
+	settle
+	billcost
+	tabular
 	;;
-phases | crossing | peers | smoke) "$what" "$@" ;;
+phases | crossing | traffic | billcost | tabular | peers | smoke) "$what" "$@" ;;
 *)
 	sed -n '2,/^set/s/^# \{0,1\}//p' bench/run.sh >&2
 	exit 2

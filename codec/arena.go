@@ -36,9 +36,9 @@ func (r Role) String() string {
 // ErrArenaClosed says that an arena was dropped before it could be shared.
 var ErrArenaClosed = errors.New("arena is closed")
 
-// Arena is a range of memory that the gateway shares with workers. It never
-// changes size: a pool grows by another arena. Where the platform has no
-// sealed memory files it is plain memory and Rights is nil.
+// Arena is a range of memory that the gateway shares with workers, or, if it is
+// private, the gateway's own copy of one that a worker has as well. It never
+// changes size: a pool grows by another arena.
 type Arena struct {
 	// Role says who may write it.
 	Role Role
@@ -55,12 +55,17 @@ type Arena struct {
 	emptied time.Time // when the last slot went
 }
 
-// NewOutput makes the output arena of one worker, at least size bytes. The
-// caller owns it and closes it once the worker is gone and no copy is running.
-func NewOutput(id uint32, size int64) (*Arena, error) { return newArena(id, Output, size) }
+// NewOutput makes the output arena of one worker, at least size bytes; a
+// private one unless SharedArenas. The caller owns it and closes it once the
+// worker is gone and no copy is running.
+func NewOutput(id uint32, size int64) (*Arena, error) { return newArena(id, Output, size, false) }
 
-func newArena(id uint32, role Role, size int64) (*Arena, error) {
-	mem, err := newMapping(role, roundUp(max(size, 1), pageBytes))
+// NewPrivateOutput is NewOutput of zeroed memory that no worker can map.
+func NewPrivateOutput(id uint32, size int64) (*Arena, error) { return newArena(id, Output, size, true) }
+
+func newArena(id uint32, role Role, size int64, private bool) (*Arena, error) {
+	size = roundUp(max(size, 1), pageBytes)
+	mem, err := newMapping(role, size, private)
 	if err != nil {
 		return nil, fmt.Errorf("%s arena of %d bytes: %w", role, size, err)
 	}
@@ -75,12 +80,16 @@ func (a *Arena) ID() uint32 { return a.id }
 // Size is the length of the arena in bytes, a multiple of the page size.
 func (a *Arena) Size() int64 { return int64(len(a.mem.bytes)) }
 
+// Private reports whether no other process can map the arena: what either side
+// writes is to be sent to the other.
+func (a *Arena) Private() bool { return a.mem.fd == noFile }
+
 // Bytes is the gateway's mapping of the whole arena, invalid after Close.
 // What a worker writes to an output arena may change while it is read.
 func (a *Arena) Bytes() []byte { return a.mem.bytes }
 
 // Rights is the SCM_RIGHTS control message that hands the arena over, nil
-// where memory cannot be shared. It names an open descriptor, so it is good
+// of a private one. It names an open descriptor, so it is good
 // only as long as nobody closes the arena: for a pool's own output arena, or
 // an input arena in which the caller holds a slot. Everyone else uses Share.
 func (a *Arena) Rights() []byte { return a.mem.rights() }

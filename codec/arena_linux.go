@@ -7,18 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is a sealed memory file and the gateway's mapping of it.
-type mapping struct {
-	bytes []byte
-	fd    int
-}
+// SharedArenas says that memory can be shared with processes that are not
+// trusted with it, in sealed memory files.
+const SharedArenas = true
 
-// newMapping makes the file in the one order that works: an input arena must be
-// mapped before FUTURE_WRITE forbids further writable mappings, the gateway's
-// own included. SEAL_WRITE itself is refused while a writable mapping exists.
-// Pages are not populated: untouched ones cost nothing, and populating 64 MiB
+// sharedMapping makes a sealed memory file and maps it, in the one order that
+// works: an input arena must be mapped before FUTURE_WRITE forbids further
+// writable mappings, the gateway's own included. SEAL_WRITE itself is refused
+// while a writable mapping exists. Pages are not populated: untouched ones cost nothing, and populating 64 MiB
 // takes 42 ms before the first call.
-func newMapping(role Role, size int64) (mapping, error) {
+func sharedMapping(role Role, size int64) (mapping, error) {
 	fd, err := memfd("udfgate-" + role.String())
 	if err != nil {
 		return mapping{}, fmt.Errorf("memfd_create: %w", err)
@@ -49,15 +47,4 @@ func memfd(name string) (int, error) {
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	return fd, err
-}
-
-func (m *mapping) rights() []byte { return unix.UnixRights(m.fd) }
-
-func (m *mapping) close() error {
-	var unmapped error
-	if m.bytes != nil {
-		unmapped = unix.Munmap(m.bytes)
-		m.bytes = nil
-	}
-	return errors.Join(unmapped, unix.Close(m.fd))
 }

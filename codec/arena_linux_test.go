@@ -16,7 +16,7 @@ import (
 func TestSeals(t *testing.T) {
 	for _, role := range []Role{Input, Output} {
 		t.Run(role.String(), func(t *testing.T) {
-			a, err := newArena(1, role, 1<<16)
+			a, err := newArena(1, role, 1<<16, false)
 			if err != nil {
 				t.Fatal(err)
 			}

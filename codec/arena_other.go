@@ -2,21 +2,10 @@
 
 package codec
 
-// mapping is plain memory here: without sealed memory files an arena cannot be
-// handed to a process that is not trusted with it.
-type mapping struct {
-	bytes []byte
-}
+// SharedArenas says that memory can be shared with processes that are not
+// trusted with it. It cannot here: there are no sealed memory files, and a
+// worker could cut an unsealed one short under the gateway's hands. Every arena
+// is private.
+const SharedArenas = false
 
-// newMapping relies on allocations of whole pages being page-aligned, which
-// Go's allocator does for anything above 32 KiB.
-func newMapping(_ Role, size int64) (mapping, error) {
-	return mapping{bytes: make([]byte, size)}, nil
-}
-
-func (m *mapping) rights() []byte { return nil }
-
-func (m *mapping) close() error {
-	m.bytes = nil
-	return nil
-}
+func sharedMapping(_ Role, size int64) (mapping, error) { return privateMapping(size) }

@@ -51,10 +51,15 @@ type Answer struct {
 	Nodes   []Node
 	Buffers []Buffer
 	Body    *Block
+	// Errors is a column of the same rows with the text of each row that
+	// failed, null where the row is good. It is nil where none failed, or
+	// nobody wants to know.
+	Errors *Answer
 }
 
-// Release gives the body back.
+// Release gives the body back, and that of Errors.
 func (a *Answer) Release() {
+	a.ForgetErrors()
 	if a.Body != nil {
 		a.Body.Release()
 		a.Body = nil

@@ -23,6 +23,7 @@ type StoreConfig struct {
 	ArenaBytes int64  // size of an arena, 4 MiB if 0; a larger slot gets an arena of its own
 	LimitBytes int64  // most bytes of all arenas together; 0: no limit
 	LimitName  string // flag that the error quotes, e.g. "--max-inflight-bytes"
+	Private    bool   // arenas that no worker can map; always so unless SharedArenas
 }
 
 // StoreStats is what a Store holds at one instant.
@@ -153,7 +154,7 @@ func (s *Store) grow(n, size int64) (*Slot, error) {
 		return nil, udfgate.Errorf(udfgate.Internal, "slots: %w", closeErr)
 	}
 
-	a, err := newArena(s.lastID+1, Input, bytes)
+	a, err := newArena(s.lastID+1, Input, bytes, s.config.Private)
 	if err != nil {
 		return nil, udfgate.Errorf(udfgate.Internal, "slots: %w", err)
 	}

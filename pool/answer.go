@@ -31,6 +31,12 @@ func (x *crossing) accept() error {
 		if s.status == statusTooLarge && x.refused == 0 {
 			return broken("segment %d is too large, but nothing was refused", i)
 		}
+		if s.columns > 1 && !x.chunk.keepsGoing {
+			return broken("segment %d has a column of errors, the call ends with the first", i)
+		}
+		if s.status == statusFailed && x.chunk.keepsGoing && s.errors[0].kind != errorNoRow {
+			return broken("segment %d ends with an error of row %d, the call keeps going", i, s.errors[0].row)
+		}
 		for j := range s.errors {
 			e := &s.errors[j]
 			if e.kind != errorNoRow && (e.row < want.lo || e.row >= want.hi) {
@@ -95,7 +101,7 @@ func (x *crossing) take() (*codec.Answer, error) {
 	switch s.status {
 	case statusFailed:
 		x.call.Crossings++
-		return nil, errBody(&s.errors[0])
+		return x.failed(&s.errors[0], want.hi-want.lo, limits)
 	case statusTooLarge:
 		x.call.Crossings++
 		if x.noRoom != nil {
@@ -104,7 +110,7 @@ func (x *crossing) take() (*codec.Answer, error) {
 		return nil, limits.TooLarge(x.refused)
 	}
 	region := x.w.out.Bytes()[x.out.base : x.out.base+x.result.outUsed]
-	answer, err := codec.TakeAnswer(x.chunk.function.Result, want.hi-want.lo, x.chunk.blockRows, &s.column, region, limits)
+	answer, err := x.copyOut(s, want.hi-want.lo, region, limits)
 	bookGateway(x.call, x.ended, clock.Now())
 	if err != nil {
 		if _, ours := errors.AsType[*udfgate.Error](err); ours {
@@ -116,6 +122,52 @@ func (x *crossing) take() (*codec.Answer, error) {
 		return nil, broken("answer: %v", err)
 	}
 	x.call.Crossings++
+	x.call.ResultBytes += int64(len(answer.Body.Bytes()))
+	return answer, nil
+}
+
+// copyOut takes the columns of a segment that is done.
+func (x *crossing) copyOut(s *resultSegment, rows int64, region []byte, limits codec.AnswerLimits) (*codec.Answer, error) {
+	field, blockRows := x.chunk.function.Result, x.chunk.blockRows
+	if s.columns == 1 {
+		return codec.TakeAnswer(field, rows, blockRows, &s.column, region, limits)
+	}
+	answer, err := codec.TakeFailing(field, rows, blockRows, &s.column, &s.failed, region, limits)
+	if err != nil {
+		return nil, err
+	}
+	failed := answer.Failed()
+	if x.call.OnError == udfgate.OnErrorReject {
+		err = answer.EditErrors(isPlain, lineText, limits)
+	} else {
+		answer.ForgetErrors()
+	}
+	if err != nil {
+		answer.Release()
+		return nil, err
+	}
+	x.call.RowsFailed += failed
+	return answer, nil
+}
+
+// failed is the outcome of a segment that an error ended. What the body raised
+// over all its rows is each row's where failed rows do not end the call.
+func (x *crossing) failed(e *rowError, rows int64, limits codec.AnswerLimits) (*codec.Answer, error) {
+	err := errBody(e, x.chunk.function.Mode)
+	if !x.chunk.keepsGoing || err.Exception == "" {
+		return nil, err
+	}
+	text := ""
+	if x.call.OnError == udfgate.OnErrorReject {
+		text = err.Message
+	}
+	from := clock.Now()
+	answer, tooLarge := codec.AllFailed(x.chunk.function.Result, rows, text, limits)
+	bookGateway(x.call, from, clock.Now())
+	if tooLarge != nil {
+		return nil, tooLarge
+	}
+	x.call.RowsFailed += rows
 	x.call.ResultBytes += int64(len(answer.Body.Bytes()))
 	return answer, nil
 }

@@ -16,9 +16,11 @@ const columnBuffersMax = 3
 // owns what it rendered, and nothing else; the bytes of batches stay where
 // they are, so the same chunk can go to another worker as it is.
 type chunk struct {
-	function  *udfgate.Function
-	blockRows int
-	segments  []segment
+	function   *udfgate.Function
+	blockRows  int
+	keepsGoing bool // after a failed row
+	unmeasured bool // nobody wants to know what the body costs
+	segments   []segment
 }
 
 // segment is rows [lo, hi) of one batch.
@@ -57,6 +59,7 @@ func (p *Pool) newChunk(call *udfgate.Call, in *codec.Batch) (*chunk, error) {
 		c = &chunk{}
 	}
 	c.function, c.blockRows = call.Function, codec.BlockRows(in)
+	c.keepsGoing, c.unmeasured = call.OnError.KeepsGoing(), call.Timeline.Off
 	if c.segments == nil {
 		c.segments = make([]segment, 1)
 	}
@@ -207,22 +210,27 @@ func (c *chunk) appendCall(dst []byte, id uint64, remaining int64, out outRange)
 }
 
 const (
-	// callMeasureCPU asks for body_cpu.
+	// callMeasureCPU asks for body_cpu, callKeepGoing for the rows after a
+	// failed one.
 	callMeasureCPU = 1
+	callKeepGoing  = 2
 	// measureRowsMin is where asking begins: reading the clock of a thread costs
 	// a worker half a microsecond, much beside the body of a few rows.
 	measureRowsMin = 256
 )
 
-func (c *chunk) flags() uint16 {
+func (c *chunk) flags() (flags uint16) {
+	if c.keepsGoing {
+		flags |= callKeepGoing
+	}
 	var rows int64
 	for i := range c.segments {
 		rows += c.segments[i].hi - c.segments[i].lo
 	}
-	if rows < measureRowsMin {
-		return 0
+	if rows >= measureRowsMin && !c.unmeasured {
+		flags |= callMeasureCPU
 	}
-	return callMeasureCPU
+	return flags
 }
 
 func (s *segment) append(dst []byte) []byte {

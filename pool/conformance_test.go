@@ -70,7 +70,7 @@ def spam(a: Optional[int]) -> Optional[int]:
         print("spam " * 200)
         os.write(2, b"spam " * 200)
     return a
-`
+` + conformanceFailing
 
 // TestConformance drives a worker program through every rule of
 // docs/worker-protocol.md:
@@ -78,7 +78,9 @@ def spam(a: Optional[int]) -> Optional[int]:
 //	go test ./pool -run TestConformance -worker "PROGRAM ARGS" -worker-module FILE
 func TestConformance(t *testing.T) {
 	if *workerProgram != "" {
-		conform(t, &testLauncher{override: strings.Fields(*workerProgram)}, *workerModule)
+		eachArenas(t, func(t *testing.T, private bool) {
+			conform(t, &testLauncher{override: strings.Fields(*workerProgram)}, *workerModule, private)
+		})
 		return
 	}
 	t.Run("go", func(t *testing.T) {
@@ -86,15 +88,16 @@ func TestConformance(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		conform(t, goLauncher(), file)
+		eachArenas(t, func(t *testing.T, private bool) { conform(t, goLauncher(), file, private) })
 	})
 	t.Run("python", func(t *testing.T) {
 		l := pythonLauncher(t)
-		conform(t, l, pythonModule(t, conformancePython))
+		file := pythonModule(t, conformancePython)
+		eachArenas(t, func(t *testing.T, private bool) { conform(t, l, file, private) })
 	})
 }
 
-func conform(t *testing.T, l *testLauncher, module string) {
+func conform(t *testing.T, l *testLauncher, module string, private bool) {
 	for _, rule := range []struct {
 		name string
 		obey func(d *drive)
@@ -108,6 +111,9 @@ func conform(t *testing.T, l *testLauncher, module string) {
 		{"unknown frames", (*drive).ruleUnknownFrames},
 		{"errors", (*drive).ruleErrors},
 		{"misfits", (*drive).ruleMisfits},
+		{"keep going", (*drive).ruleKeepGoing},
+		{"keep going over blocks and segments", (*drive).ruleKeepGoingOver},
+		{"mode list", (*drive).ruleList},
 		{"need", (*drive).ruleNeed},
 		{"refuse", (*drive).ruleRefuse},
 		{"arenas", (*drive).ruleArenas},
@@ -121,7 +127,7 @@ func conform(t *testing.T, l *testLauncher, module string) {
 		{"end of file", (*drive).ruleEndOfFile},
 	} {
 		t.Run(rule.name, func(t *testing.T) {
-			d := newDrive(t, l, module)
+			d := newDrive(t, l, module, private)
 			rule.obey(d)
 			d.bye()
 		})
@@ -142,9 +148,10 @@ type drive struct {
 	outID   uint32
 	lastID  uint64
 	over    bool // the worker was made to end
+	private bool // its arenas
 }
 
-func newDrive(t *testing.T, l *testLauncher, module string) *drive {
+func newDrive(t *testing.T, l *testLauncher, module string, private bool) *drive {
 	t.Helper()
 	f := folder{t.TempDir()}
 	for _, dir := range []string{f.home(), f.temp()} {
@@ -156,7 +163,8 @@ func newDrive(t *testing.T, l *testLauncher, module string) *drive {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &drive{t: t, link: newLink(process.Conn()), process: process, stderr: newRing(), slots: codec.NewStore(codec.StoreConfig{}), outID: outArenaFirst}
+	d := &drive{t: t, link: newLink(process.Conn()), process: process, stderr: newRing(), outID: outArenaFirst, private: private}
+	d.slots = codec.NewStore(codec.StoreConfig{Private: private})
 	var drained sync.WaitGroup
 	drained.Go(func() { _, _ = io.Copy(io.Discard, process.Stdout()) })
 	drained.Go(func() { d.stderr.drain(process.Stderr()) })
@@ -165,7 +173,9 @@ func newDrive(t *testing.T, l *testLauncher, module string) *drive {
 		process.Wait()
 		drained.Wait()
 		_ = process.Conn().Close()
-		_ = d.out.Close()
+		if d.out != nil {
+			_ = d.out.Close()
+		}
 		if s := d.slots.Stats(); s.Slots > 0 {
 			t.Errorf("%d slots left", s.Slots)
 		}
@@ -186,6 +196,7 @@ func (d *drive) start(module string) {
 	if d.hello, err = parseHello(d.want(frameHello, 0).payload); err != nil {
 		d.t.Fatal(err)
 	}
+	d.checkArenas()
 	if d.hello.PID != d.process.Pid() {
 		d.t.Errorf("pid: want %d, got %d", d.process.Pid(), d.hello.PID)
 	}
@@ -225,6 +236,10 @@ func (d *drive) want(kind frameType, call uint64) frame {
 		if f.kind == frameLog || f.kind == frameAST {
 			continue
 		}
+		if f.kind == frameData && d.private && f.call == call {
+			d.ok(receiveData(f.payload, d.out.Bytes(), outRange{arena: d.out.ID(), limit: d.out.Size()}))
+			continue
+		}
 		if f.kind != kind || f.call != call {
 			d.t.Fatalf("want %v of call %d, got %v of call %d", kind, call, f.kind, f.call)
 		}
@@ -239,7 +254,11 @@ func (d *drive) giveOut(call uint64, size int64) {
 		d.ok(d.out.Close())
 	}
 	var err error
-	d.out, err = codec.NewOutput(d.outID, size)
+	if d.private {
+		d.out, err = codec.NewPrivateOutput(d.outID, size)
+	} else {
+		d.out, err = codec.NewOutput(d.outID, size)
+	}
 	d.ok(err)
 	d.outID++
 	d.ok(d.link.sendArena(call, d.out.ID(), role(d.out), d.out.Size(), d.out.Rights()))
@@ -306,10 +325,11 @@ func (c *chunk) free() {
 	}
 }
 
-// callBytes is the CALL frame of a chunk, and its id.
+// callBytes is the CALL frame of a chunk, after the DATA frames that it needs,
+// and its id.
 func (d *drive) callBytes(c *chunk, base, limit int64) (uint64, []byte) {
 	d.lastID++
-	return d.lastID, c.appendCall(nil, d.lastID, int64(time.Minute), outRange{arena: d.out.ID(), base: base, limit: limit})
+	return d.lastID, c.appendCall(d.dataBytes(c), d.lastID, int64(time.Minute), outRange{arena: d.out.ID(), base: base, limit: limit})
 }
 
 // result reads a RESULT and checks what every one must obey.

@@ -48,6 +48,9 @@ type crossing struct {
 	// only: the CALL is the last thing that was sent. What the worker left
 	// unread when it died is then the end of the CALL.
 	only bool
+	// callAt is where the CALL begins in what is being written; DATA frames may
+	// come before it.
+	callAt int
 
 	// mu orders the callback of a context that ends with the end of the
 	// crossing, after which the socket belongs to the next one.
@@ -88,7 +91,7 @@ func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own ti
 		case recoded || !x.w.hello.marshal():
 			return nil, x.settle(broken("answer: %v", tag))
 		}
-		x.began, x.booked, x.only = clock.Now(), false, false
+		x.began, x.booked, x.only, x.callAt = clock.Now(), false, false, 0
 		if err := x.write(appendHeader(x.w.link.out[:0], frameRecode, call.ID, 0)); err != nil {
 			return nil, x.settle(err)
 		}
@@ -102,6 +105,9 @@ func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own 
 	x.limit = limit{at: now + int64(config.Timeout), length: config.Timeout, name: "--timeout"}
 	if own > 0 {
 		x.limit = x.limit.sooner(limit{at: now + int64(own), length: own, name: "the function's timeout"})
+	}
+	if call.TimeoutNS > 0 && call.TimeoutNS < int64(config.Timeout) { // a longer one changes nothing, and its end could overflow
+		x.limit = x.limit.sooner(limit{at: now + call.TimeoutNS, length: time.Duration(call.TimeoutNS), name: call.TimeoutName})
 	}
 	if call.Deadline != 0 {
 		x.limit = x.limit.sooner(limitOf(call))
@@ -140,17 +146,24 @@ func (x *crossing) dispatch() error {
 		x.setDeadline(until)
 	}
 	x.out = outRange{arena: w.out.ID(), limit: w.out.Size()}
-	remaining := max(x.limit.at-now, 1) // 0 would mean no limit
-	w.link.out = x.chunk.appendCall(w.link.out[:0], x.call.ID, remaining, x.out)
-	if len(w.link.out) > frameBytesMax+headerBytes {
-		return udfgate.Errorf(udfgate.Internal, "CALL of %d bytes, the most is %d", len(w.link.out)-headerBytes, frameBytesMax)
+	x.only, x.callAt = true, 0
+	w.link.out = w.link.out[:0]
+	if w.out.Private() {
+		if err := x.sendData(); err != nil {
+			return err
+		}
+		now = clock.Now()
 	}
-	x.only = true
+	remaining := max(x.limit.at-now, 1) // 0 would mean no limit
+	w.link.out = x.chunk.appendCall(w.link.out, x.call.ID, remaining, x.out)
+	if n := len(w.link.out) - x.callAt - headerBytes; n > frameBytesMax {
+		return udfgate.Errorf(udfgate.Internal, "CALL of %d bytes, the most is %d", n, frameBytesMax)
+	}
 	return x.write(w.link.out)
 }
 
-// write writes a whole frame; *notTaken if it is the CALL and the socket
-// accepted nothing of it.
+// write writes whole frames; *notTaken if the CALL is the last of them, or
+// still to come, and the socket accepted nothing of it.
 func (x *crossing) write(b []byte) error {
 	for sent := 0; ; {
 		n, err := x.w.link.write(b[sent:])
@@ -158,11 +171,11 @@ func (x *crossing) write(b []byte) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, os.ErrDeadlineExceeded) && (sent > 0 || !x.w.isDead()):
+		case errors.Is(err, os.ErrDeadlineExceeded) && (sent > x.callAt || !x.w.isDead()):
 			if err := x.patience(); err != nil {
 				return err
 			}
-		case sent == 0 && x.only:
+		case sent <= x.callAt && x.only:
 			return &notTaken{err}
 		default:
 			return err
@@ -194,6 +207,10 @@ func (x *crossing) await() error {
 			return broken("%s names call %d, wanted %d", f.kind, f.call, x.call.ID)
 		}
 		switch f.kind {
+		case frameData:
+			if err := x.takeData(f.payload); err != nil {
+				return err
+			}
 		case frameNeed:
 			if err := x.need(f.payload); err != nil {
 				return err
@@ -302,11 +319,16 @@ func (x *crossing) refuse(want uint64, most int64) error {
 }
 
 // formBytes is how much longer than its Arrow body an answer's value form can
-// be: two bytes per row, and what blocks and alignment add.
+// be: two bytes per row, and what blocks and alignment add. Of a column of
+// errors it is all but the texts.
 func (c *chunk) formBytes() int64 {
+	perRow := int64(2)
+	if c.keepsGoing {
+		perRow = 8
+	}
 	var n int64
 	for i := range c.segments {
-		n += 2*(c.segments[i].hi-c.segments[i].lo) + linkBytes
+		n += perRow*(c.segments[i].hi-c.segments[i].lo) + linkBytes
 	}
 	return n
 }

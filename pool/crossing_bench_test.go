@@ -153,16 +153,20 @@ type oneRow struct {
 	in       *codec.Batch
 }
 
-func newOneRow(b *testing.B, python string) *oneRow {
+func newOneRow(b *testing.B, python string, change ...func(*Config)) *oneRow {
 	b.Helper()
 	file := filepath.Join(b.TempDir(), "one.py")
 	if err := os.WriteFile(file, []byte(oneRowModule), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	p, err := New(b.Context(), Config{
+	c := Config{
 		Name: "bench", Launcher: &testLauncher{}, Python: python,
 		Files: []Module{{"one", file}}, WorkersMax: 1,
-	})
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	p, err := New(b.Context(), c)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -133,8 +133,10 @@ func errExit(exit Exit, words string) error {
 	return errLost(exit.String(), words)
 }
 
-// errBody is what the body did wrong, as the worker reported it.
-func errBody(e *rowError) error {
+// errBody is what the body did wrong, as the worker reported it. Without a row
+// it is the body's doing if it raised, or answered a list that is too long or
+// too short; else the gateway asked for something that is not there.
+func errBody(e *rowError, mode udfgate.Mode) *udfgate.Error {
 	class, text := cut(lineText(string(e.class)), errorClassBytesMax), lineText(string(e.text))
 	out := &udfgate.Error{
 		Reason: udfgate.UserError, Row: e.row, Exception: class, Message: class + text,
@@ -144,7 +146,10 @@ func errBody(e *rowError) error {
 		out.Message = class + ": " + text
 	}
 	if e.kind == errorNoRow {
-		out.Reason, out.Row = udfgate.Internal, udfgate.NoRow
+		out.Row = udfgate.NoRow
+		if class == "" && mode != udfgate.ModeList {
+			out.Reason = udfgate.Internal
+		}
 	}
 	return out
 }
@@ -165,6 +170,16 @@ var (
 // lineText is what a worker wrote as one line for clients and terminals; the
 // trace has its lines as they were.
 func lineText(s string) string { return inert(lineBreaks.Replace(s), "") }
+
+// isPlain reports texts that lineText leaves as they are: printable ASCII.
+func isPlain(texts []byte) bool {
+	for _, c := range texts {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
 
 // linesText is what a worker wrote as lines for clients and terminals.
 func linesText(s string) string { return inert(lineEnds.Replace(s), "\n\t") }

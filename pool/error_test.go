@@ -21,8 +21,8 @@ func TestErrBody_isInert(t *testing.T) {
 		{"not UTF-8", "a\xff\xfeb\x9b", "a\uFFFDb\uFFFD", "a\uFFFDb\uFFFD"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, ok := errors.AsType[*udfgate.Error](errBody(&rowError{row: 3, kind: errorRaised, class: []byte(c.in), text: []byte(c.in), trace: []byte(c.in)}))
-			if !ok || e.Exception != c.line || e.Message != c.line+": "+c.line || e.Detail != c.lines {
+			e := errBody(&rowError{row: 3, kind: errorRaised, class: []byte(c.in), text: []byte(c.in), trace: []byte(c.in)}, udfgate.ModeRow)
+			if e.Exception != c.line || e.Message != c.line+": "+c.line || e.Detail != c.lines {
 				t.Errorf("want %q and %q, got %q %q %q", c.line, c.lines, e.Exception, e.Message, e.Detail)
 			}
 			if got := linesText(c.in); got != c.lines {
@@ -30,7 +30,7 @@ func TestErrBody_isInert(t *testing.T) {
 			}
 		})
 	}
-	e := udfgate.AsError(errBody(&rowError{kind: errorRaised, class: []byte(strings.Repeat("\x1b", errorClassBytesMax))}))
+	e := errBody(&rowError{kind: errorRaised, class: []byte(strings.Repeat("\x1b", errorClassBytesMax))}, udfgate.ModeRow)
 	if want := errorClassBytesMax + len("..."); len(e.Exception) != want {
 		t.Errorf("class: want %d bytes, got %d", want, len(e.Exception))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,7 +28,9 @@ func add(args []any) (any, *goRaise) {
 }
 
 // goBodies are the functions of the worker, by number.
-var goBodies = []goBody{
+var goBodies = slices.Concat(goPlain, goFailing)
+
+var goPlain = []goBody{
 	{name: "same", args: one, result: "int64", run: same},
 	{name: "add", args: two, result: "int64", run: add},
 	{name: "even", args: one, result: "bool", run: func(args []any) (any, *goRaise) {
@@ -48,11 +51,11 @@ var goBodies = []goBody{
 	{name: "fail", args: one, result: "int64", run: func(args []any) (any, *goRaise) {
 		switch args[0] {
 		case int64(7):
-			return nil, &goRaise{1, "ValueError", "bad literal:\n7", "Traceback: line 1\nValueError: bad literal:\n7"}
+			return nil, badLiteral()
 		case int64(8):
 			return nil, &goRaise{2, "TypeError", "result: wanted int64, got str 'x'", ""}
 		case int64(9):
-			return nil, &goRaise{3, "KeyError", "the function is gone", ""}
+			return nil, &goRaise{3, "KeyError", "over all rows", ""}
 		case int64(10):
 			return nil, &goRaise{1, "StopIteration", "", ""}
 		case int64(11):
@@ -156,6 +159,9 @@ var goBodies = []goBody{
 			return err
 		}
 		r.send = uint64(monotonic())
+		if err := w.sendData(c, r); err != nil {
+			return err
+		}
 		for _, b := range goFrameBytes(7, 0, c.id, r.bytes()) {
 			if err := w.write([]byte{b}); err != nil {
 				return err
@@ -182,6 +188,39 @@ var goBodies = []goBody{
 		time.Sleep(slowLie)
 		return w.send(12, 0, c.id, make([]byte, 8))
 	}},
+	odd("data_arena", func(w *goWorker, c *goCall) error { return w.sendWords(c, 1, 0) }),
+	odd("data_far", func(w *goWorker, c *goCall) error { return w.sendWords(c, c.outArena, 1<<40) }),
+	odd("data_wrap", func(w *goWorker, c *goCall) error { return w.sendWords(c, c.outArena, 1<<64-8) }),
+	odd("data_past", func(w *goWorker, c *goCall) error { return w.sendWords(c, c.outArena, c.base+c.limit-8) }),
+	odd("data_short", func(w *goWorker, c *goCall) error { return w.send(17, 0, c.id, []byte{1, 2, 3}) }),
+	odd("data_call", func(w *goWorker, c *goCall) error { return w.send(17, 0, c.id+1, make([]byte, 16)) }),
+	odd("data_exit", func(w *goWorker, c *goCall) error {
+		_ = w.write(goFrameBytes(17, 0, c.id, make([]byte, 100))[:50])
+		os.Exit(7)
+		return nil
+	}),
+	odd("data_stops", func(w *goWorker, c *goCall) error {
+		return w.write(goFrameBytes(17, 0, c.id, make([]byte, 100))[:50])
+	}),
+	odd("data_slow", func(w *goWorker, c *goCall) error {
+		r, err := w.answer(c)
+		if err != nil {
+			return err
+		}
+		r.send = uint64(monotonic())
+		if err := w.sendData(c, r); err != nil {
+			return err
+		}
+		time.Sleep(slowLie)
+		return w.send(7, 0, c.id, r.bytes())
+	}),
+	odd("data_endless", func(w *goWorker, c *goCall) error {
+		for {
+			if err := w.sendWords(c, c.outArena, c.base); err != nil {
+				return err
+			}
+		}
+	}),
 	lie("wrong_call", func(c *goCall, _ *goResult) { c.id++ }),
 	lie("lie_offset", func(_ *goCall, r *goResult) { r.segments[0].buffers[1][0] = 1 << 40 }),
 	lie("lie_length", func(_ *goCall, r *goResult) { r.segments[0].buffers[1][1] = 1 << 63 }),
@@ -210,6 +249,11 @@ var goBodies = []goBody{
 	lie("lie_stamp", func(_ *goCall, r *goResult) { r.recv = 1 << 63 }),
 	lie("early_stamps", func(_ *goCall, r *goResult) { r.recv -= uint64(time.Second) }),
 	lie("long_body", func(_ *goCall, r *goResult) { r.body = uint64(time.Hour) }),
+}
+
+// odd is a function that misbehaves in a way of its own.
+func odd(name string, special func(w *goWorker, c *goCall) error) goBody {
+	return goBody{name: name, args: one, result: "int64", run: same, special: special}
 }
 
 // lie is a function whose RESULT is changed before it is sent.

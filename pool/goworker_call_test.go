@@ -21,12 +21,16 @@ type goRaise struct {
 // goBody is one function. run gives the value of a row: nil, int64, bool or
 // string. special replaces the whole answer to a CALL.
 type goBody struct {
-	name    string
-	args    []string
-	result  string
-	timeout time.Duration
-	run     func(args []any) (any, *goRaise)
-	special func(w *goWorker, c *goCall) error
+	name        string
+	args        []string
+	result      string
+	notNull     bool
+	elementwise bool // of mode list; of mode row every function is
+	onError     string
+	timeout     time.Duration
+	run         func(args []any) (any, *goRaise)
+	list        func(lists [][]any) ([]any, *goRaise) // instead of run: mode list
+	special     func(w *goWorker, c *goCall) error
 }
 
 // goCall is a decoded CALL.
@@ -59,12 +63,18 @@ type goResult struct {
 }
 
 type goResultSegment struct {
-	status  uint8
-	rows    uint64
+	status uint8
+	rows   uint64
+	goResultColumn
+	failed *goResultColumn // texts of failed rows; nil: one column
+	good   goResultColumn  // what a lie may put in the place of the values
+	errors []goRowError
+}
+
+type goResultColumn struct {
 	form    uint16
 	nulls   uint64
 	buffers [][2]uint64
-	errors  []goRowError
 }
 
 type goRowError struct {
@@ -90,6 +100,9 @@ func (w *goWorker) call(f goFrame, at int64) error {
 
 func (w *goWorker) reply(c *goCall, r *goResult) error {
 	r.send = uint64(monotonic())
+	if err := w.sendData(c, r); err != nil {
+		return err
+	}
 	return w.send(7, 0, c.id, r.bytes())
 }
 
@@ -125,7 +138,7 @@ func (w *goWorker) decodeCall(f goFrame, at int64) (*goCall, error) {
 				buffers = append(buffers, a.bytes[off:off+n])
 				b = b[16:]
 			}
-			s.columns = append(s.columns, goColumnOf(c.body.args[i], int(s.rows), buffers))
+			s.columns = append(s.columns, goColumnOf(c.body.args[i], &s, buffers))
 		}
 		c.segments = append(c.segments, s)
 	}
@@ -135,16 +148,23 @@ func (w *goWorker) decodeCall(f goFrame, at int64) (*goCall, error) {
 	return c, nil
 }
 
-func goColumnOf(kind string, rows int, buffers [][]byte) goColumn {
-	col := goColumn{valid: make([]bool, rows)}
-	for i := range rows {
+// goColumnOf reads the rows to run and no others: those need not be there.
+func goColumnOf(kind string, s *goSegment, buffers [][]byte) goColumn {
+	col := goColumn{valid: make([]bool, s.rows)}
+	switch kind {
+	case "int64":
+		col.ints = make([]int64, s.rows)
+	case "utf8":
+		col.texts = make([]string, s.rows)
+	}
+	for i := s.lo; i < s.hi; i++ {
 		col.valid[i] = len(buffers[0]) == 0 || buffers[0][i>>3]&(1<<(i&7)) != 0
 		switch kind {
 		case "int64":
-			col.ints = append(col.ints, int64(le.Uint64(buffers[1][8*i:])))
+			col.ints[i] = int64(le.Uint64(buffers[1][8*i:]))
 		case "utf8":
 			from, to := le.Uint32(buffers[1][4*i:]), le.Uint32(buffers[1][4*i+4:])
-			col.texts = append(col.texts, string(buffers[2][from:to]))
+			col.texts[i] = string(buffers[2][from:to])
 		}
 	}
 	return col
@@ -167,42 +187,57 @@ func (w *goWorker) answer(c *goCall) (*goResult, error) {
 	for i := range c.segments {
 		s := &c.segments[i]
 		start := monotonic()
-		values, raised := c.run(s)
+		values, failed, raised := c.run(s)
 		r.body += uint64(monotonic() - start)
-		rs := goResultSegment{rows: s.hi - s.lo, form: 1}
 		if raised != nil {
 			r.segments = append(r.segments, goResultSegment{status: 1, errors: []goRowError{*raised}})
 			continue
 		}
-		validity, parts := goEncode(c.body.result, values)
-		for _, v := range values {
-			if v == nil {
-				rs.nulls++
-			}
+		rs := goResultSegment{rows: s.hi - s.lo}
+		column, refused, err := w.column(c, r, c.body.result, values)
+		rs.goResultColumn = column
+		if failed != nil && err == nil && !refused {
+			rs.failed = &goResultColumn{}
+			*rs.failed, refused, err = w.column(c, r, "utf8", failed)
+			rs.good = goResultColumn{form: 1, buffers: [][2]uint64{{}, column.buffers[1]}}
 		}
-		if rs.nulls == 0 {
-			validity = nil
+		if err != nil {
+			return nil, err
 		}
-		for _, part := range append([][]byte{validity}, parts...) {
-			r.used = (r.used + 7) &^ 7
-			if r.used+uint64(len(part)) > c.limit {
-				refused, err := w.more(c, r, r.used+uint64(len(part)))
-				if err != nil {
-					return nil, err
-				}
-				if refused {
-					r.segments = append(r.segments, goResultSegment{status: 2})
-					r.used = 0
-					return r, nil
-				}
-			}
-			copy(w.arenas[r.arena].bytes[r.base+r.used:], part)
-			rs.buffers = append(rs.buffers, [2]uint64{r.used, uint64(len(part))})
-			r.used += uint64(len(part))
+		if refused {
+			r.segments = append(r.segments, goResultSegment{status: 2})
+			r.used = 0
+			return r, nil
 		}
 		r.segments = append(r.segments, rs)
 	}
 	return r, nil
+}
+
+// column writes a column behind what there is.
+func (w *goWorker) column(c *goCall, r *goResult, kind string, values []any) (col goResultColumn, refused bool, err error) {
+	col.form = 1
+	validity, parts := goEncode(kind, values)
+	for _, v := range values {
+		if v == nil {
+			col.nulls++
+		}
+	}
+	if col.nulls == 0 {
+		validity = nil
+	}
+	for _, part := range append([][]byte{validity}, parts...) {
+		r.used = (r.used + 7) &^ 7
+		if r.used+uint64(len(part)) > c.limit {
+			if refused, err = w.more(c, r, r.used+uint64(len(part))); refused || err != nil {
+				return col, refused, err
+			}
+		}
+		copy(w.arenas[r.arena].bytes[r.base+r.used:], part)
+		col.buffers = append(col.buffers, [2]uint64{r.used, uint64(len(part))})
+		r.used += uint64(len(part))
+	}
+	return col, false, nil
 }
 
 // more asks for a larger output arena.
@@ -227,21 +262,6 @@ func (w *goWorker) more(c *goCall, r *goResult, bytes uint64) (refused bool, err
 	c.limit = le.Uint64(f.payload[8:])
 	copy(w.arenas[r.arena].bytes, old)
 	return false, nil
-}
-
-func (c *goCall) run(s *goSegment) (values []any, raised *goRowError) {
-	for row := s.lo; row < s.hi; row++ {
-		var args []any
-		for i := range s.columns {
-			args = append(args, s.columns[i].value(row))
-		}
-		v, raise := c.body.run(args)
-		if raise != nil {
-			return nil, &goRowError{row, *raise}
-		}
-		values = append(values, v)
-	}
-	return values, nil
 }
 
 func goEncode(kind string, values []any) (validity []byte, parts [][]byte) {
@@ -289,19 +309,22 @@ func (r *goResult) bytes() []byte {
 	b = le.AppendUint16(b, uint16(len(r.segments)))
 	b = append(b, 0, 0, 0, 0, 0, 0)
 	for _, s := range r.segments {
-		ncols := uint8(0)
+		var columns []*goResultColumn
 		if s.status == 0 {
-			ncols = 1
+			columns = append(columns, &s.goResultColumn)
 		}
-		b = append(b, s.status, ncols, 0, 0)
+		if s.status == 0 && s.failed != nil {
+			columns = append(columns, s.failed)
+		}
+		b = append(b, s.status, uint8(len(columns)), 0, 0)
 		b = le.AppendUint32(b, uint32(len(s.errors)))
 		b = le.AppendUint64(b, s.rows)
-		if s.status == 0 {
-			b = le.AppendUint16(b, s.form)
-			b = le.AppendUint16(b, uint16(len(s.buffers)))
+		for _, column := range columns {
+			b = le.AppendUint16(b, column.form)
+			b = le.AppendUint16(b, uint16(len(column.buffers)))
 			b = le.AppendUint32(b, 0)
-			b = le.AppendUint64(b, s.nulls)
-			for _, buffer := range s.buffers {
+			b = le.AppendUint64(b, column.nulls)
+			for _, buffer := range column.buffers {
 				b = le.AppendUint64(b, buffer[0])
 				b = le.AppendUint64(b, buffer[1])
 			}

@@ -33,8 +33,9 @@ type goFrame struct {
 }
 
 type goArena struct {
-	bytes []byte
-	out   bool
+	bytes   []byte
+	out     bool
+	private bool
 }
 
 type goWorker struct {
@@ -70,7 +71,7 @@ func runGoWorker() int {
 }
 
 func (w *goWorker) serve() error {
-	hello := `{"protocol":1,"runtime":"go","version":"1","pid":%d,"slots":1,"forms":["arrow"],"site":[]}`
+	hello := `{"protocol":1,"runtime":"go","version":"1","pid":%d,"slots":1,"forms":["arrow"],"site":[],"arenas":["shared","private"]}`
 	if text := os.Getenv("TEST_HELLO"); text != "" {
 		hello = text
 	}
@@ -93,6 +94,8 @@ func (w *goWorker) serve() error {
 			id := le.Uint32(f.payload)
 			err = syscall.Munmap(w.arenas[id].bytes)
 			delete(w.arenas, id)
+		case 17:
+			err = w.data(f)
 		case 4:
 			err = w.load(f)
 		case 6:
@@ -120,7 +123,7 @@ func (w *goWorker) serve() error {
 
 func monotonic() int64 {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+	if err := unix.ClockGettime(workerClock, &ts); err != nil {
 		panic(err)
 	}
 	return ts.Nano()
@@ -145,13 +148,13 @@ func (w *goWorker) next() (goFrame, error) {
 	}
 	f.payload = append([]byte(nil), w.buf[16:16+length]...)
 	w.buf = w.buf[16+length:]
-	if f.kind == 2 {
+	if f.kind == 2 && f.flags&1 == 0 {
 		if len(w.fds) == 0 {
 			return goFrame{}, errors.New("ARENA without a descriptor")
 		}
 		f.fd, w.fds = w.fds[0], w.fds[1:]
 	}
-	if f.kind == 0 || f.kind > 16 {
+	if f.kind == 0 || f.kind > 17 {
 		if f.flags&(1<<15) == 0 {
 			return goFrame{}, fmt.Errorf("unknown frame type %d", f.kind)
 		}
@@ -163,7 +166,7 @@ func (w *goWorker) next() (goFrame, error) {
 func (w *goWorker) need(n int) error {
 	for len(w.buf) < n {
 		data, oob := make([]byte, 64<<10), make([]byte, 64)
-		n, oobn, _, _, err := syscall.Recvmsg(3, data, oob, syscall.MSG_CMSG_CLOEXEC)
+		n, oobn, _, _, err := syscall.Recvmsg(3, data, oob, receiveFlags)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
@@ -229,6 +232,9 @@ func (w *goWorker) arena(f goFrame) error {
 			}
 		}
 	}
+	if f.flags&1 != 0 {
+		return w.privateArena(id, role, size)
+	}
 	bytes, err := syscall.Mmap(f.fd, 0, int(size), protection, syscall.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("map arena %d: %w", id, err)
@@ -276,11 +282,19 @@ func (w *goWorker) load(f goFrame) error {
 		for i, t := range b.args {
 			args = append(args, map[string]any{"name": string(rune('a' + i)), "type": t, "nullable": true})
 		}
-		functions = append(functions, map[string]any{
-			"number": len(functions), "module": module, "name": name, "mode": "row", "kind": "scalar", "args": args,
-			"result":     map[string]any{"name": name, "type": b.result, "nullable": true},
-			"volatility": "volatile", "elementwise": true, "idempotent": false, "timeout_ns": b.timeout.Nanoseconds(),
-		})
+		mode := "row"
+		if b.list != nil {
+			mode = "list"
+		}
+		function := map[string]any{
+			"number": len(functions), "module": module, "name": name, "mode": mode, "kind": "scalar", "args": args,
+			"result":     map[string]any{"name": name, "type": b.result, "nullable": !b.notNull},
+			"volatility": "volatile", "elementwise": b.elementwise || b.list == nil, "idempotent": false, "timeout_ns": b.timeout.Nanoseconds(),
+		}
+		if b.onError != "" {
+			function["on_error"] = b.onError
+		}
+		functions = append(functions, function)
 	}
 	payload, err := json.Marshal(map[string]any{"functions": functions})
 	if err != nil {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -22,6 +23,7 @@ type hello struct {
 	Slots    int      `json:"slots"`
 	Forms    []string `json:"forms"`
 	Site     []string `json:"site"`
+	Arenas   []string `json:"arenas"` // none means shared ones
 }
 
 // parseHello reads a HELLO and refuses a worker that this gateway cannot use.
@@ -43,6 +45,11 @@ func parseHello(payload []byte) (hello, error) {
 
 // marshal reports whether text may be sent as marshal blocks.
 func (h *hello) marshal() bool { return slices.Contains(h.Forms, "marshal") }
+
+// takes reports whether the worker takes arenas of the kind.
+func (h *hello) takes(kind string) bool {
+	return slices.Contains(h.Arenas, kind) || h.Arenas == nil && kind == sharedArenas
+}
 
 // load is the payload of LOAD.
 type load struct {
@@ -82,6 +89,8 @@ type loadedFunction struct {
 	Elementwise bool          `json:"elementwise"`
 	Idempotent  bool          `json:"idempotent"`
 	TimeoutNS   int64         `json:"timeout_ns"`
+	File        string        `json:"file"`
+	OnError     string        `json:"on_error"`
 }
 
 type loadedField struct {
@@ -121,6 +130,7 @@ func (e *LoadError) Error() string {
 type loadedSet struct {
 	functions []*udfgate.Function
 	timeouts  []time.Duration // the functions' own limits, 0: none; by number
+	files     []string        // where their modules came from, as far as known; by number
 	skipped   []skippedFunction
 }
 
@@ -151,6 +161,7 @@ func parseLoaded(payload []byte) (*loadedSet, error) {
 		}
 		set.functions = append(set.functions, f)
 		set.timeouts = append(set.timeouts, time.Duration(lf.TimeoutNS))
+		set.files = append(set.files, lf.File)
 	}
 	return set, nil
 }
@@ -159,8 +170,8 @@ func (lf *loadedFunction) function() (*udfgate.Function, error) {
 	switch {
 	case lf.Name == "" || lf.Module == "":
 		return nil, fmt.Errorf("wanted a name and a module, got %q and %q", lf.Name, lf.Module)
-	case lf.Mode != string(udfgate.ModeRow):
-		return nil, fmt.Errorf("wanted mode row, got %q", lf.Mode)
+	case lf.Mode != string(udfgate.ModeRow) && lf.Mode != string(udfgate.ModeList):
+		return nil, fmt.Errorf("wanted mode row or list, got %q", lf.Mode)
 	case lf.Kind != "scalar":
 		return nil, fmt.Errorf("wanted kind scalar, got %q", lf.Kind)
 	case lf.TimeoutNS < 0:
@@ -170,8 +181,12 @@ func (lf *loadedFunction) function() (*udfgate.Function, error) {
 	if v != udfgate.Immutable && v != udfgate.Stable && v != udfgate.Volatile {
 		return nil, fmt.Errorf("unknown volatility %q", lf.Volatility)
 	}
+	onError := udfgate.OnError(cmp.Or(lf.OnError, string(udfgate.OnErrorFail)))
+	if onError != udfgate.OnErrorFail && !onError.KeepsGoing() {
+		return nil, fmt.Errorf("wanted on_error fail, null or reject, got %q", lf.OnError)
+	}
 	f := &udfgate.Function{
-		Number: lf.Number, Name: lf.Name, Module: lf.Module, Mode: udfgate.ModeRow,
+		Number: lf.Number, Name: lf.Name, Module: lf.Module, Mode: udfgate.Mode(lf.Mode), OnError: onError,
 		Volatility: v, Elementwise: lf.Elementwise, Idempotent: lf.Idempotent,
 	}
 	var err error

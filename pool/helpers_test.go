@@ -85,7 +85,7 @@ func (l *testLauncher) Launch(s Spec) (Process, error) {
 	if l.override != nil {
 		argv = l.override
 	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fds, err := closingPair()
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func goConfig(t testing.TB, l *testLauncher, directives string, change ...func(*
 	}
 	c := Config{
 		Name: "test", Launcher: l, Files: []Module{{"m", file}}, WorkersMax: 2,
-		Timeout: soon, QueueTimeout: soon, Observer: &recorder{},
+		Timeout: soon, QueueTimeout: soon, Observer: &recorder{}, PrivateArenas: testPrivate(),
 	}
 	for _, f := range change {
 		f(&c)
@@ -483,7 +483,7 @@ func socketClosed(p *testProcess) bool {
 	}
 	closed := false
 	_ = raw.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		fds := []unix.PollFd{{Fd: int32(fd), Events: pollHungUp}}
 		n, err := unix.Poll(fds, 0)
 		closed = err == nil && n == 1
 	})

@@ -36,7 +36,7 @@ func TestLoadError_isCut(t *testing.T) {
 func FuzzJSONFrames(f *testing.F) {
 	f.Add([]byte(`{"protocol":1,"runtime":"python","version":"3.11.2","pid":41,"slots":1,"forms":["arrow","flat","marshal"],"site":["/venv/site-packages"]}`))
 	f.Add([]byte(`{"functions":[{"number":0,"module":"geo","name":"gcd","mode":"row","kind":"scalar","args":[{"name":"a","type":"int64","nullable":false}],` +
-		`"result":{"name":"gcd","type":"utf8","nullable":true},"volatility":"stable","elementwise":true,"idempotent":false,"timeout_ns":5}]}`))
+		`"result":{"name":"gcd","type":"utf8","nullable":true},"volatility":"stable","elementwise":true,"idempotent":false,"timeout_ns":5,"on_error":"null"}]}`))
 	f.Add([]byte(`{"error":{"class":"SyntaxError","message":"invalid syntax","file":"/srv/geo.py","line":3,"traceback":"…"}}`))
 	f.Add([]byte(`{"functions":null,"error":null}`))
 	f.Add([]byte(`{"level":"warning","message":"m","function":"f"}`))
@@ -58,7 +58,7 @@ func FuzzJSONFrames(f *testing.F) {
 			return
 		}
 		for i, fn := range set.functions {
-			if int(fn.Number) != i || fn.Name == "" || fn.Module == "" || fn.Mode != udfgate.ModeRow || set.timeouts[i] < 0 {
+			if int(fn.Number) != i || fn.Name == "" || fn.Module == "" || fn.Mode != udfgate.ModeRow && fn.Mode != udfgate.ModeList || set.timeouts[i] < 0 {
 				t.Fatalf("accepted function %d: %+v", i, fn)
 			}
 			if strings.Contains(fn.Signature(), "invalid") && !strings.Contains(string(payload), "invalid") {

@@ -89,3 +89,8 @@ func (silent) WorkerStarted(string, time.Duration) {}
 func (silent) WorkerExited(string, string)         {}
 func (silent) QueueWait(string, time.Duration)     {}
 func (silent) Retried(string)                      {}
+
+// unbilled keeps from an Observer what is observed of every call.
+type unbilled struct{ Observer }
+
+func (unbilled) QueueWait(string, time.Duration) {}

@@ -48,6 +48,11 @@ type Config struct {
 	Path     []string // put in front of the workers' module path
 	Env      []string // added to the workers' environment, "KEY=value"
 
+	// Overrides replace options of functions, by canonical name or, while it is
+	// unique, short name. A key that means no function changes nothing:
+	// Functions has the names to compare with.
+	Overrides map[string]Override
+
 	WorkersMax     int           // most workers; one is kept warm
 	StartTimeout   time.Duration // launch to LOADED
 	Timeout        time.Duration // of a chunk (--timeout)
@@ -58,11 +63,19 @@ type Config struct {
 	SlotLimitBytes int64  // all input arenas together; 0: no limit
 	SlotLimitName  string // its flag, quoted in errors
 
+	// PrivateArenas copies batches through the workers' sockets instead of
+	// sharing memory with them. Always so where codec.SharedArenas is false.
+	PrivateArenas bool
+
+	// BillOff leaves out what only bills need, to measure what they cost.
+	BillOff bool
+
 	Logger   *slog.Logger
 	Observer Observer
 }
 
-// Module is a file to serve and the name it is imported under.
+// Module is a file to serve and the name it is imported under. Without a file
+// the worker imports the name from its module path.
 type Module struct{ Name, File string }
 
 // EnsureDefaults fills in what is zero.
@@ -76,11 +89,15 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.QueueLenMax, QueueLenDefault)
 	setDefault(&c.AnswerBytesMax, 256<<20)
 	setDefault(&c.SlotLimitName, "--max-inflight-bytes")
+	c.PrivateArenas = c.PrivateArenas || !codec.SharedArenas
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Observer == nil {
 		c.Observer = silent{}
+	}
+	if c.BillOff {
+		c.Observer = unbilled{c.Observer}
 	}
 }
 
@@ -183,7 +200,7 @@ func New(ctx context.Context, c Config) (*Pool, error) {
 		config: c, logger: c.Logger, observer: c.Observer,
 		live: map[*worker]struct{}{}, coldSince: clock.Now(), starts: 1,
 		sources: sources, edited: make([]atomic.Bool, len(c.Files)),
-		slots: codec.NewStore(codec.StoreConfig{LimitBytes: c.SlotLimitBytes, LimitName: c.SlotLimitName}),
+		slots: codec.NewStore(codec.StoreConfig{LimitBytes: c.SlotLimitBytes, LimitName: c.SlotLimitName, Private: c.PrivateArenas}),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if err := p.open(ctx); err != nil {
@@ -239,8 +256,13 @@ func (p *Pool) Slots() *codec.Store { return p.slots }
 // # Time limits
 //
 // The wait for a worker ends after QueueTimeout, or at the caller's deadline.
-// Timeout, and the function's own limit, count from the instant the chunk has
-// its worker.
+// Timeout, the function's own limit and call.TimeoutNS count from the instant
+// the chunk has its worker; the least of all decides.
+//
+// # Failed rows
+//
+// With a call.OnError that keeps going, rows that failed are null, counted in
+// call.RowsFailed, and with OnErrorReject named in the answer's Errors.
 func (p *Pool) Invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
 	if in.Rows == 0 {
 		return codec.EmptyAnswer(call.Function.Result), nil
@@ -250,6 +272,7 @@ func (p *Pool) Invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) 
 }
 
 func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+	call.Timeline.Off = call.Timeline.Off || p.config.BillOff
 	c, err := p.newChunk(call, in)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func newPython(t *testing.T, source string, change ...func(*Config)) *harness {
 	l := pythonLauncher(t)
 	c := Config{
 		Name: "test", Launcher: l, Files: []Module{{"m", pythonModule(t, "from typing import Optional\nfrom udfgate import udf\n"+source)}},
-		WorkersMax: 1, Timeout: soon, QueueTimeout: soon, Observer: &recorder{},
+		WorkersMax: 1, Timeout: soon, QueueTimeout: soon, Observer: &recorder{}, PrivateArenas: testPrivate(),
 	}
 	for _, f := range change {
 		f(&c)

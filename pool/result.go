@@ -17,7 +17,7 @@ const (
 	resultBufferAlign  = 8
 	resultBuffersMax   = 3 // no value form has more
 	errorClassBytesMax = 256
-	errorTextBytesMax  = 4 << 10
+	errorTextBytesMax  = codec.ErrorTextBytesMax
 	errorTraceBytesMax = 16 << 10
 )
 
@@ -47,10 +47,12 @@ type result struct {
 }
 
 type resultSegment struct {
-	status uint8
-	rows   int64
-	column codec.ResultColumn // of statusDone
-	errors []rowError
+	status  uint8
+	rows    int64
+	columns int                // of statusDone: 1, or 2 if rows failed
+	column  codec.ResultColumn // the values
+	failed  codec.ResultColumn // the second: texts of the failed rows
+	errors  []rowError
 }
 
 type rowError struct {
@@ -139,28 +141,26 @@ func (s *resultSegment) decodeFrom(in *reader, i int, used int64) error {
 		return broken("RESULT ends within segment %d", i)
 	}
 	s.status = b[0]
-	ncols := int(b[1])
+	s.columns = int(b[1])
 	nerr := int(binary.LittleEndian.Uint32(b[4:]))
 	rows := binary.LittleEndian.Uint64(b[8:])
 	s.errors = s.errors[:0]
-	s.column.Buffers = s.column.Buffers[:0]
-	wantCols := 0
-	if s.status == statusDone {
-		wantCols = 1
-	}
 	switch {
 	case s.status > statusTooLarge:
 		return broken("segment %d: unknown status %d", i, s.status)
-	case ncols != wantCols:
-		return broken("segment %d of status %d: wanted %d columns, got %d", i, s.status, wantCols, ncols)
+	case s.status == statusDone && s.columns != 1 && s.columns != 2:
+		return broken("segment %d is done: wanted 1 or 2 columns, got %d", i, s.columns)
+	case s.status != statusDone && s.columns != 0:
+		return broken("segment %d of status %d: wanted no column, got %d", i, s.status, s.columns)
 	case s.status == statusFailed && nerr == 0:
 		return broken("segment %d failed without an error", i)
 	case rows > codec.RowsMax:
 		return broken("segment %d: %d rows, the most is %d", i, rows, int64(codec.RowsMax))
 	}
 	s.rows = int64(rows)
-	if s.status == statusDone {
-		if err := s.decodeColumn(in, i, used); err != nil {
+	columns := [...]*codec.ResultColumn{&s.column, &s.failed}
+	for _, c := range columns[:s.columns] {
+		if err := s.decodeColumn(c, in, i, used); err != nil {
 			return err
 		}
 	}
@@ -175,14 +175,15 @@ func (s *resultSegment) decodeFrom(in *reader, i int, used int64) error {
 	return nil
 }
 
-func (s *resultSegment) decodeColumn(in *reader, i int, used int64) error {
+func (s *resultSegment) decodeColumn(c *codec.ResultColumn, in *reader, i int, used int64) error {
 	b := in.bytes(resultColumnBytes)
 	if in.short {
-		return broken("RESULT ends within the column of segment %d", i)
+		return broken("RESULT ends within a column of segment %d", i)
 	}
-	s.column.Form = binary.LittleEndian.Uint16(b)
+	c.Buffers = c.Buffers[:0]
+	c.Form = binary.LittleEndian.Uint16(b)
 	nbuf := int(binary.LittleEndian.Uint16(b[2:]))
-	s.column.Blocks = binary.LittleEndian.Uint32(b[4:])
+	c.Blocks = binary.LittleEndian.Uint32(b[4:])
 	nulls := binary.LittleEndian.Uint64(b[8:])
 	if nbuf > resultBuffersMax {
 		return broken("segment %d: %d buffers, the most is %d", i, nbuf, resultBuffersMax)
@@ -190,7 +191,7 @@ func (s *resultSegment) decodeColumn(in *reader, i int, used int64) error {
 	if nulls > uint64(s.rows) {
 		return broken("segment %d: %d nulls in %d rows", i, nulls, s.rows)
 	}
-	s.column.Nulls = int64(nulls)
+	c.Nulls = int64(nulls)
 	for n := range nbuf {
 		b := in.bytes(resultBufferBytes)
 		if in.short {
@@ -203,7 +204,7 @@ func (s *resultSegment) decodeColumn(in *reader, i int, used int64) error {
 		if off%resultBufferAlign != 0 {
 			return broken("segment %d: buffer %d at %d is not a multiple of %d", i, n, off, resultBufferAlign)
 		}
-		s.column.Buffers = append(s.column.Buffers, codec.Buffer{Offset: int64(off), Length: int64(length)})
+		c.Buffers = append(c.Buffers, codec.Buffer{Offset: int64(off), Length: int64(length)})
 	}
 	return nil
 }

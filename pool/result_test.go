@@ -2,6 +2,7 @@ package pool
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,10 @@ func goodResult() *goResult {
 	return &goResult{
 		recv: 100, send: 200, decode: 1, body: 2, encode: 3, arena: 1 << 31, base: 64, used: 128,
 		segments: []goResultSegment{
-			{rows: 3, form: 3, nulls: 1, buffers: [][2]uint64{{0, 3}, {8, 24}}},
+			{
+				rows: 3, goResultColumn: goResultColumn{form: 3, nulls: 1, buffers: [][2]uint64{{0, 3}, {8, 24}}},
+				failed: &goResultColumn{form: 1, nulls: 2, buffers: [][2]uint64{{32, 1}, {40, 16}, {56, 6}}},
+			},
 			{status: 1, errors: []goRowError{{7, goRaise{1, "ValueError", "text", "trace"}}, {0, goRaise{3, "", "", ""}}}},
 			{status: 2},
 		},
@@ -33,6 +37,9 @@ func TestDecodeResult(t *testing.T) {
 		if s.rows != 3 || s.column.Form != codec.FormFlat || s.column.Nulls != 1 || len(s.column.Buffers) != 2 ||
 			s.column.Buffers[1] != (codec.Buffer{Offset: 8, Length: 24}) || len(s.errors) != 0 {
 			t.Errorf("segment 0: got %+v", s)
+		}
+		if f := s.failed; s.columns != 2 || f.Form != codec.FormArrow || f.Nulls != 2 || len(f.Buffers) != 3 || f.Buffers[2] != (codec.Buffer{Offset: 56, Length: 6}) {
+			t.Errorf("segment 0: got errors %+v", s)
 		}
 		e := r.segments[1].errors
 		if len(e) != 2 || e[0].row != 7 || string(e[0].class)+string(e[0].text)+string(e[0].trace) != "ValueErrortexttrace" || e[1].kind != 3 {
@@ -70,6 +77,9 @@ func FuzzDecodeResult(f *testing.F) {
 	bad := goodResult()
 	bad.segments[0].buffers[0] = [2]uint64{120, 1 << 63}
 	f.Add(bad.bytes())
+	one := goodResult()
+	one.segments[0].failed = nil
+	f.Add(one.bytes())
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var r result
 		if r.decodeFrom(payload) != nil {
@@ -90,7 +100,7 @@ func FuzzDecodeResult(f *testing.F) {
 			t.Fatalf("read %d bytes, wrote %d", len(payload), len(again))
 		}
 		for i := range r.segments {
-			for _, b := range r.segments[i].column.Buffers {
+			for _, b := range slices.Concat(r.segments[i].column.Buffers, r.segments[i].failed.Buffers) {
 				if b.Offset < 0 || b.Length < 0 || b.Offset+b.Length > r.outUsed {
 					t.Fatalf("buffer %+v outside %d bytes", b, r.outUsed)
 				}
@@ -107,9 +117,10 @@ func payloadOf(r *result) []byte {
 	}
 	for i := range r.segments {
 		s := &r.segments[i]
-		g := goResultSegment{status: s.status, rows: uint64(s.rows), form: s.column.Form, nulls: uint64(s.column.Nulls)}
-		for _, b := range s.column.Buffers {
-			g.buffers = append(g.buffers, [2]uint64{uint64(b.Offset), uint64(b.Length)})
+		g := goResultSegment{status: s.status, rows: uint64(s.rows), goResultColumn: columnOf(&s.column)}
+		if s.columns > 1 {
+			failed := columnOf(&s.failed)
+			g.failed = &failed
 		}
 		for _, e := range s.errors {
 			g.errors = append(g.errors, goRowError{uint64(e.row), goRaise{e.kind, string(e.class), string(e.text), string(e.trace)}})
@@ -117,6 +128,14 @@ func payloadOf(r *result) []byte {
 		out.segments = append(out.segments, g)
 	}
 	return out.bytes()
+}
+
+func columnOf(c *codec.ResultColumn) goResultColumn {
+	out := goResultColumn{form: c.Form, nulls: uint64(c.Nulls)}
+	for _, b := range c.Buffers {
+		out.buffers = append(out.buffers, [2]uint64{uint64(b.Offset), uint64(b.Length)})
+	}
+	return out
 }
 
 func TestCall_isBuiltWithoutAllocation(t *testing.T) {

@@ -82,6 +82,9 @@ func (s *starting) run(by time.Time) (*loadedSet, error) {
 	if w.hello, err = parseHello(f.payload); err != nil {
 		return nil, err
 	}
+	if err := w.pool.checkArenas(&w.hello); err != nil {
+		return nil, err
+	}
 	s.step = "the clock check"
 	if err := s.checkClock(); err != nil {
 		return nil, err
@@ -130,8 +133,8 @@ func (s *starting) noteImport(payload []byte) {
 		return // log has said so
 	}
 	for _, m := range s.w.pool.config.Files {
-		if m.File != "" && line.Message == "importing "+m.File {
-			s.step = "the loading of " + filepath.Base(m.File)
+		if file := cmp.Or(m.File, m.Name); line.Message == "importing "+file {
+			s.step = "the loading of " + filepath.Base(file)
 		}
 	}
 }
@@ -189,7 +192,12 @@ func (s *starting) load() (*loadedSet, error) {
 		return nil, err
 	}
 	defer s.w.link.relax()
-	return parseLoaded(f.payload)
+	set, err := parseLoaded(f.payload)
+	if err != nil {
+		return nil, err
+	}
+	p.config.override(set)
+	return set, nil
 }
 
 // loadID is the call id of LOAD; any would do.
@@ -207,7 +215,7 @@ func (p *Pool) fileNames() string {
 			names = append(names, fmt.Sprintf("%d more", len(p.config.Files)-filesNamedMax))
 			break
 		}
-		names = append(names, filepath.Base(m.File))
+		names = append(names, filepath.Base(cmp.Or(m.File, m.Name)))
 	}
 	return cmp.Or(strings.Join(names, ", "), "its modules")
 }
@@ -215,6 +223,9 @@ func (p *Pool) fileNames() string {
 // agree compares a later worker with the first one; the first is remembered.
 func (p *Pool) agree(set *loadedSet, h *hello) error {
 	if p.first == nil {
+		if err := p.sources.find(p.config.Files, set); err != nil {
+			return err
+		}
 		p.first, p.firstHello = set, *h
 		for _, f := range set.skipped {
 			p.logger.Warn("not served", "function", f.Module+"."+f.Name, "why", f.Why)

@@ -19,22 +19,60 @@ const versionDigits = 12
 // its packages are added once a worker has named them.
 type sources struct {
 	sum   hash.Hash
-	files [][sha256.Size]byte // of each file alone, in order
+	files []source // of each module alone, in order
+}
+
+// source is the file of one module and its digest.
+type source struct {
+	file string // empty until a worker has found the module
+	sum  [sha256.Size]byte
 }
 
 // hashFiles reads the files in order. Each is preceded by its length, so that
-// moving a line from one to the next is another version.
+// moving a line from one to the next is another version. Modules that are
+// imported by name are left to find.
 func hashFiles(files []Module) (sources, error) {
 	s := sources{sum: sha256.New()}
-	for _, m := range files {
-		text, err := os.ReadFile(m.File)
-		if err != nil {
-			return sources{}, fmt.Errorf("module %s: %w", m.Name, err)
+	s.files = make([]source, len(files))
+	for i, m := range files {
+		if m.File == "" {
+			continue
 		}
-		s.add(string(text))
-		s.files = append(s.files, sha256.Sum256(text))
+		if err := s.read(i, m.Name, m.File); err != nil {
+			return sources{}, err
+		}
 	}
 	return s, nil
+}
+
+func (s *sources) read(i int, name, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("module %s: %w", name, err)
+	}
+	s.add(string(text))
+	s.files[i] = source{file, sha256.Sum256(text)}
+	return nil
+}
+
+// find reads the modules that were imported by name, which only a worker can
+// find. One without a file, built into the interpreter, changes with that.
+func (s *sources) find(modules []Module, set *loadedSet) error {
+	for i, m := range modules {
+		if m.File != "" {
+			continue
+		}
+		for n, f := range set.functions {
+			if f.Module != m.Name || set.files[n] == "" {
+				continue
+			}
+			if err := s.read(i, m.Name, set.files[n]); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return nil
 }
 
 func (s sources) add(text string) {
@@ -65,13 +103,13 @@ func (s sources) version(h *hello) string {
 // warnEdited says, once per file, that a worker which has just loaded runs
 // another text than the version was made of.
 func (p *Pool) warnEdited() {
-	for i, m := range p.config.Files {
-		text, err := os.ReadFile(m.File)
-		if err != nil || sha256.Sum256(text) == p.sources.files[i] || p.edited[i].Swap(true) {
+	for i, f := range p.sources.files {
+		text, err := os.ReadFile(f.file)
+		if err != nil || sha256.Sum256(text) == f.sum || p.edited[i].Swap(true) {
 			continue // a file that is gone now was there when the worker read it
 		}
 		message := fmt.Sprintf("%s changed since the gateway started; this worker runs the new text under version %s; restart the gateway",
-			filepath.Base(m.File), p.version)
+			filepath.Base(f.file), p.version)
 		p.logger.Warn(message, "pool", p.config.Name) //nolint:sloglint // people read this sentence, no program counts it
 	}
 }

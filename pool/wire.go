@@ -28,11 +28,12 @@ const (
 	frameStats  frameType = 14
 	frameBye    frameType = 15
 	frameAST    frameType = 16
+	frameData   frameType = 17
 )
 
 var frameNames = [...]string{
 	"0", "HELLO", "ARENA", "DROP", "LOAD", "LOADED", "CALL", "RESULT", "NEED",
-	"REFUSE", "RECODE", "PING", "PONG", "LOG", "STATS", "BYE", "AST",
+	"REFUSE", "RECODE", "PING", "PONG", "LOG", "STATS", "BYE", "AST", "DATA",
 }
 
 // String is the name on the protocol page.
@@ -48,6 +49,7 @@ const (
 	frameBytesMax = 1 << 20  // of every frame but the next
 	jsonBytesMax  = 16 << 20 // of LOAD, LOADED, LOG, STATS and AST
 	flagSkippable = 1 << 15  // who does not know the type skips the frame
+	flagPrivate   = 1        // of ARENA: no descriptor, the worker makes its own
 
 	// linkBytes is what a worker's read buffer starts with and returns to.
 	linkBytes = 4 << 10
@@ -56,7 +58,7 @@ const (
 )
 
 // known reports whether the page lists the type.
-func (t frameType) known() bool { return t >= frameHello && t <= frameAST }
+func (t frameType) known() bool { return t >= frameHello && t <= frameData }
 
 // bytesMax is the most bytes after the header of such a frame.
 func (t frameType) bytesMax() uint32 {
@@ -188,8 +190,12 @@ func (l *link) send(kind frameType, call uint64, payload []byte) error {
 }
 
 // sendArena hands an arena over: the descriptor travels with the first byte.
+// Without rights the worker is told to make a private one.
 func (l *link) sendArena(call uint64, id uint32, role uint32, size int64, rights []byte) error {
 	l.out = appendHeader(l.out[:0], frameArena, call, 16)
+	if rights == nil {
+		binary.LittleEndian.PutUint16(l.out[6:], flagPrivate)
+	}
 	l.out = binary.LittleEndian.AppendUint32(l.out, id)
 	l.out = binary.LittleEndian.AppendUint32(l.out, role)
 	l.out = binary.LittleEndian.AppendUint64(l.out, uint64(size))

@@ -17,12 +17,15 @@ import (
 // socketPair is a link and the far end of its socket.
 func socketPair(t *testing.T) (*link, *net.UnixConn) {
 	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fds, err := closingPair()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var conns [2]*net.UnixConn
 	for i, fd := range fds {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			t.Fatal(err)
+		}
 		f := os.NewFile(uintptr(fd), "end")
 		c, err := net.FileConn(f)
 		if err != nil {
@@ -97,8 +100,8 @@ func TestLink_refuses(t *testing.T) {
 		{"end within a payload", "0400000007000000050000000000000001", "unexpected EOF within a frame"},
 		{"too long", "01001000070000000500000000000000", "broke the protocol: RESULT of 1048577 bytes, the most is 1048576"},
 		{"much too long", "ffffffff050000000000000000000000", "broke the protocol: LOADED of 4294967295 bytes, the most is 16777216"},
-		{"unknown", "00000000110000000000000000000000", "broke the protocol: unknown frame type 17 of 0 bytes"},
-		{"unknown and too long", "01001000110000800000000000000000", "broke the protocol: frame type 17 of 1048577 bytes, the most is 1048576"},
+		{"unknown", "00000000120000000000000000000000", "broke the protocol: unknown frame type 18 of 0 bytes"},
+		{"unknown and too long", "01001000120000800000000000000000", "broke the protocol: frame type 18 of 1048577 bytes, the most is 1048576"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, far := socketPair(t)

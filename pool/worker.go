@@ -299,7 +299,11 @@ func hasArena(arenas []*codec.Arena, id uint32) bool {
 
 // newOut makes an output arena under the worker's next number.
 func (w *worker) newOut(size int64) (*codec.Arena, error) {
-	next, err := codec.NewOutput(w.outNext, size)
+	make := codec.NewOutput
+	if w.pool.config.PrivateArenas {
+		make = codec.NewPrivateOutput
+	}
+	next, err := make(w.outNext, size)
 	if err == nil {
 		w.outNext++
 	}

@@ -64,7 +64,7 @@ func (p *Process) Kill() error {
 	}
 	// The group first, then the process by its handle: a body can have moved
 	// itself to another group.
-	group := gone(syscall.Kill(-p.pid, syscall.SIGKILL))
+	group := groupGone(syscall.Kill(-p.pid, syscall.SIGKILL))
 	return errors.Join(group, gone(p.os.Signal(syscall.SIGKILL)))
 }
 

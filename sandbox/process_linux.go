@@ -66,6 +66,9 @@ func (p *Process) reap() (*os.ProcessState, error) {
 	return p.os.Wait()
 }
 
+// groupGone is gone of a signal to a group.
+func groupGone(err error) error { return gone(err) }
+
 func signalName(s syscall.Signal) string {
 	if name := unix.SignalName(s); name != "" {
 		return name

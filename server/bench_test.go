@@ -68,6 +68,7 @@ func bareServer(b *testing.B) *Server {
 		s.running.Wait()
 		s.crew.dismiss()
 		s.unbind()
+		s.grpc.Stop() // ends the goroutines that wait for calls
 	})
 	return s
 }

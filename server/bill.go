@@ -5,8 +5,12 @@ import "github.com/udfgate/udfgate"
 // What every bill of this part says of itself.
 const (
 	dialectFlight = "flight"
+	dialectHTTP   = "http"
 	pathPython    = "python"
 )
+
+// billOffName is how errors quote Config.BillOff.
+const billOffName = "UDFGATE_DEBUG=bill=off"
 
 // severalWorkers is the worker of a call whose batches ran in more than one.
 const severalWorkers = "several"
@@ -54,7 +58,7 @@ func (x *exchange) writeBill(b *udfgate.Bill) {
 
 // describe fills in what is the same in all bills of the call.
 func (x *exchange) describe(b *udfgate.Bill) {
-	b.Dialect, b.Path = dialectFlight, pathPython
+	b.Dialect, b.Path = x.dialect, pathPython
 	b.Trace, b.Principal = x.headers.trace, x.headers.principal
 	if x.route != nil {
 		b.Function, b.Version = x.route.name, x.route.function.Version
@@ -65,7 +69,7 @@ func (x *exchange) describe(b *udfgate.Bill) {
 // handed over, so its reply is waiting in order alone.
 func (x *exchange) batchBill(w *walk, now int64) *udfgate.Bill {
 	b := &udfgate.Bill{
-		Rows: w.batch.Rows, Batches: 1,
+		Rows: w.batch.Rows, RowsFailed: w.call.RowsFailed, Batches: 1,
 		BytesIn: w.messageBytes, BytesOut: w.sentBytes,
 	}
 	x.describe(b)

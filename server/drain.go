@@ -37,16 +37,25 @@ func errDraining() *udfgate.Error {
 	return err
 }
 
-// enter registers a stream; false if the gateway drains.
-func (s *Server) enter(x *exchange) bool {
+// enter registers a stream, unless the gateway drains or has as many as it may.
+func (s *Server) enter(x *exchange) error {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
-	if s.watch.draining.Load() {
-		return false
+	switch {
+	case s.watch.draining.Load():
+		return errDraining()
+	case len(s.watch.streams) >= s.config.OpenStreamsMax:
+		return errStreamsFull(s.config.OpenStreamsMax)
 	}
 	s.watch.streams[x] = struct{}{}
 	s.running.Add(1) // the receiver
-	return true
+	return nil
+}
+
+func errStreamsFull(limit int) *udfgate.Error {
+	err := udfgate.Errorf(udfgate.QueueFull, "no room for one more call: %s %d are open", openStreamsName, limit)
+	err.Retryable = true
+	return err
 }
 
 func (s *Server) leave(x *exchange) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -27,6 +28,7 @@ const WindowMax = 16
 type exchange struct {
 	server  *Server
 	stream  grpc.ServerStream
+	dialect string
 	ctx     context.Context
 	headers headers
 
@@ -70,20 +72,37 @@ type exchange struct {
 
 // handle is the stream handler of DoExchange.
 func (s *Server) handle(_ any, stream grpc.ServerStream) error {
+	x, err := s.newExchange(stream, dialectFlight)
+	if err != nil {
+		return s.refuse(stream.Context(), err)
+	}
+	return x.serve()
+}
+
+// newExchange admits a call, which must then be served.
+func (s *Server) newExchange(stream grpc.ServerStream, dialect string) (*exchange, error) {
 	x := &exchange{
-		server: s, stream: stream, ctx: stream.Context(), finished: make(chan struct{}),
+		server: s, stream: stream, dialect: dialect, ctx: stream.Context(), finished: make(chan struct{}),
 	}
 	var err error
 	if x.headers, err = readHeaders(x.ctx); err != nil {
-		return s.refuse(x.ctx, err)
+		return nil, err
+	}
+	if x.headers.billPerBatch && s.config.BillOff {
+		return nil, malformed("%s: no bills are written here, by %s; leave the header out", headerBill, billOffName)
 	}
 	x.headers.principal = s.principals.of(x.ctx)
-	if !s.enter(x) {
-		return s.refuse(x.ctx, errDraining())
+	if err := s.enter(x); err != nil {
+		return nil, err
 	}
-	defer s.leave(x)
+	return x, nil
+}
+
+// serve runs the call to its end and returns its status.
+func (x *exchange) serve() error {
+	defer x.server.leave(x)
 	x.came.Store(clock.Now())
-	s.crew.start(x)
+	x.server.crew.start(x)
 	<-x.finished
 	x.linger()
 	return x.end()
@@ -101,10 +120,10 @@ func (x *exchange) end() error {
 		failed.trailer(md)
 		x.server.countRefused(reason)
 	}
-	if route != nil {
+	if route != nil && !x.server.config.BillOff {
 		x.trailers[0] = bill.Trailer()
 		md["udfgate-bill"] = x.trailers[:]
-		route.series.Observe(bill, reason)
+		route.observe(bill, reason)
 	}
 	x.stream.SetTrailer(md)
 	switch {
@@ -198,7 +217,7 @@ func (x *exchange) finish() {
 			x.sender.addWaiting(now)
 			x.book(x.sender)
 		default: // its own spans are still being written
-			x.ledger.Add(&udfgate.Timeline{From: x.from[n%WindowMax], To: now})
+			x.ledger.Add(&udfgate.Timeline{From: x.from[n%WindowMax], To: now, Off: x.server.config.BillOff})
 		}
 	}
 	x.ledger.Settle(math.MaxInt64)
@@ -270,6 +289,7 @@ func (x *exchange) answered(w *walk) {
 	w.addWaiting(clock.Now())
 	x.book(w)
 	x.bill.Rows += w.batch.Rows
+	x.bill.RowsFailed += w.call.RowsFailed // only of rows that were answered
 	x.bill.BytesOut += w.sentBytes
 	x.turn++
 	x.ledger.Settle(x.horizon())
@@ -304,16 +324,18 @@ func (x *exchange) waitForRoom() bool {
 	return !x.over && x.failed == nil
 }
 
-// arrive stamps a message that may be the next batch.
-func (x *exchange) arrive() int64 {
+// arrive stamps a message that may be the next batch: with now, or with when
+// it came if its stream has worked on it since.
+func (x *exchange) arrive(came int64) int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := clock.Now()
-	x.from[x.next%WindowMax] = now
+	from := cmp.Or(came, now)
+	x.from[x.next%WindowMax] = from
 	x.arrived = true
 	x.ahead = x.ahead || x.unanswered() > 0
 	x.came.Store(now)
-	return now
+	return from
 }
 
 // discarded notes that a client writes on after its call has failed.
@@ -356,8 +378,13 @@ func (x *exchange) begin(w *walk) bool {
 	return true
 }
 
-// endOfMessages notes how RecvMsg ended.
+// endOfMessages notes how RecvMsg ended. An error of ours is what a stream
+// that makes its messages itself found wrong with them.
 func (x *exchange) endOfMessages(err error) {
+	if wrong, ok := errors.AsType[*udfgate.Error](err); ok {
+		x.failNext(wrong)
+		err = io.EOF
+	}
 	if !errors.Is(err, io.EOF) {
 		x.lost(err)
 		return

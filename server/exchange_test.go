@@ -306,8 +306,14 @@ func TestExchangeRefusesHeadersByName(t *testing.T) {
 	g := start(t, Config{}, map[string]body{"echo": echo})
 	for _, h := range [][3]string{
 		{"udfgate-bill", "yes", `udfgate-bill: wanted batch, got "yes"`},
-		{"udfgate-timeout", "5s", "udfgate-timeout is not built yet"},
-		{"udfgate-on-error", "null", "udfgate-on-error is not built yet"},
+		{"udfgate-timeout", "5", `udfgate-timeout: wanted a duration of more than 0 such as 500ms or 5s, got "5"`},
+		{"udfgate-timeout", "0s", `got "0s"`},
+		{"udfgate-timeout", "-1s", `got "-1s"`},
+		{"udfgate-timeout", "3000000h", `got "3000000h"`},
+		{"udfgate-timeout", "", `got ""`},
+		{"udfgate-on-error", "skip", `udfgate-on-error: wanted fail, null or reject, got "skip"`},
+		{"udfgate-on-error", "Null", `got "Null"`},
+		{"udfgate-on-error", "", `got ""`},
 		{"udfgate-errors", "inline", "udfgate-errors is not built yet"},
 	} {
 		c := g.open("echo", h[0], h[1])
@@ -338,8 +344,8 @@ func TestExchangeCallersDeadline(t *testing.T) {
 		t.Errorf("got %+v", seen)
 	}
 	var without headers
-	var none udfgate.Call
-	if without.timeLimit(&none); none.Deadline != 0 || none.Limit != "" {
+	none := udfgate.Call{Function: function("echo")}
+	if without.limits(&none); none.Deadline != 0 || none.Limit != "" {
 		t.Errorf("a caller without a deadline: got %d %q", none.Deadline, none.Limit)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

@@ -167,6 +167,12 @@ func (g *gateway) dial(opts ...grpc.DialOption) *grpc.ClientConn {
 	return conn
 }
 
+// other is the gateway by a connection of its own.
+func (g *gateway) other(opts ...grpc.DialOption) *gateway {
+	conn := g.dial(opts...)
+	return &gateway{Server: g.Server, t: g.t, conn: conn, client: flight.NewClientFromConn(conn, nil)}
+}
+
 // drain ends the gateway; the first caller gets what Drain returned.
 func (g *gateway) drain() (err error) {
 	g.drained.Do(func() {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -23,6 +24,8 @@ type headers struct {
 	billPerBatch bool
 	trace        string // trace id of traceparent
 	principal    string
+	onError      udfgate.OnError // empty: as the function's own option says
+	timeout      time.Duration   // of a chunk, 0 for none
 	// deadline is the caller's, in clock nanoseconds, 0 for none; limit is how
 	// long it was when the call came.
 	deadline, limit int64
@@ -70,6 +73,17 @@ func (h *headers) set(key, value string) error {
 			return udfgate.Invalidf(udfgate.ShapeMalformed, "%s: wanted batch, got %q", key, cut(value, nameBytesMax))
 		}
 		h.billPerBatch = true
+	case headerOnError:
+		h.onError = udfgate.OnError(value)
+		if h.onError != udfgate.OnErrorFail && !h.onError.KeepsGoing() {
+			return udfgate.Invalidf(udfgate.ShapeMalformed, "%s: wanted fail, null or reject, got %q", key, cut(value, nameBytesMax))
+		}
+	case headerTimeout:
+		var err error
+		if h.timeout, err = time.ParseDuration(value); err != nil || h.timeout <= 0 {
+			return udfgate.Invalidf(udfgate.ShapeMalformed, "%s: wanted a duration of more than 0 such as 500ms or 5s, got %q",
+				key, cut(value, nameBytesMax))
+		}
 	default:
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "%s is not built yet; leave it out", key)
 	}
@@ -119,12 +133,21 @@ func (p *principals) of(ctx context.Context) string {
 	return now.name
 }
 
-// timeLimit passes the caller's deadline on. What else bounds a chunk is the
-// backend's and begins when the chunk does: counted from the receipt of its
-// batch, waiting for a worker would eat it up, and a gateway that has too much
-// to do would blame the bodies.
-func (h *headers) timeLimit(call *udfgate.Call) {
+// limits passes on what the caller asks of the backend. Only its deadline is an
+// instant: what else bounds a chunk begins when the chunk does. Counted from the
+// receipt of its batch, waiting for a worker would eat it up, and a gateway that
+// has too much to do would blame the bodies.
+func (h *headers) limits(call *udfgate.Call) {
 	if h.deadline > 0 {
 		call.Deadline, call.Limit, call.LimitNS = h.deadline, callersDeadline, h.limit
 	}
+	if h.timeout > 0 {
+		call.TimeoutNS, call.TimeoutName = int64(h.timeout), headerTimeout
+	}
+	call.OnError = cmp.Or(h.onError, call.Function.OnError)
 }
+
+// rejects reports whether the answers of the call have an error column. The
+// function's own option alone gives none: its callers know the schema of its
+// FlightInfo, and did not ask for another.
+func (h *headers) rejects() bool { return h.onError == udfgate.OnErrorReject }

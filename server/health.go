@@ -33,6 +33,12 @@ func (h *healthService) Check(ctx context.Context, r *grpc_health_v1.HealthCheck
 	return h.Server.Check(ctx, r)
 }
 
+// Watch implements the Health service; it begins with the state of now.
+func (h *healthService) Watch(r *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
+	h.refresh()
+	return h.Server.Watch(r, stream)
+}
+
 // refresh sets all states; watchers are told of those that change.
 func (h *healthService) refresh() {
 	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING

@@ -1,20 +1,22 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/udfgate/udfgate"
 )
 
-// Bounds of the HTTP endpoints, which carry no batches yet.
+// Bounds of the HTTP endpoints. A call has its own for reading and writing.
 const (
-	httpConnectionsMax    = 256
+	httpConnectionsMax    = 1024
 	httpHeaderBytesMax    = 16 << 10
 	httpReadHeaderTimeout = 5 * time.Second
 	httpReadTimeout       = 10 * time.Second
@@ -31,24 +33,33 @@ const indexPage = `<!doctype html>
 <li><a href="/metrics">/metrics</a>: numbers for Prometheus
 <li><a href="/healthz">/healthz</a>: the process answers
 <li><a href="/readyz">/readyz</a>: calls may come
+<li><a href="/v1/functions">/v1/functions</a>: what is served
+<li><a href="/v1/bills">/v1/bills</a>: where the time of all calls went, by function
+<li>/v1/call/NAME: POST {"rows":[[12,18]]} calls a function
 <li>/v1/errors/ID: the whole text of an error, by the id in its status
 </ul>
 `
 
 func (s *Server) newHTTP() *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", s.metrics.Handler())
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { s.write(w, "text/plain", []byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", s.serveReady)
-	mux.HandleFunc("GET /v1/errors/{id}", s.serveError)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+	get := func(pattern string, h http.HandlerFunc) {
+		mux.HandleFunc(pattern, s.only(h, http.MethodGet, http.MethodHead))
+	}
+	get("/metrics", s.metrics.Handler().ServeHTTP)
+	get("/healthz", func(w http.ResponseWriter, _ *http.Request) { s.write(w, "text/plain", []byte("ok\n")) })
+	get("/readyz", s.serveReady)
+	get("/v1/functions", s.serveFunctions)
+	get("/v1/bills", s.serveBills)
+	get("/v1/errors/{id}", s.serveError)
+	get("/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		s.write(w, "text/html; charset=utf-8", []byte(indexPage))
 	})
+	mux.HandleFunc("/v1/call/{name}", s.only(s.serveCall, http.MethodPost))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, &failure{err: udfgate.Errorf(udfgate.NotFound, "no %s %s here", r.Method, cut(r.URL.Path, nameBytesMax))})
 	})
 	return &http.Server{
-		Handler:           s.checkHost(mux),
+		Handler:           s.catchPanics(s.checkHost(mux)),
 		ReadHeaderTimeout: httpReadHeaderTimeout,
 		ReadTimeout:       httpReadTimeout,
 		WriteTimeout:      httpWriteTimeout,
@@ -56,6 +67,33 @@ func (s *Server) newHTTP() *http.Server {
 		MaxHeaderBytes:    httpHeaderBytesMax,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
+}
+
+// only refuses other methods.
+func (s *Server) only(next http.HandlerFunc, methods ...string) http.HandlerFunc {
+	allowed := strings.Join(methods, ", ")
+	return func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(methods, r.Method) {
+			next(w, r)
+			return
+		}
+		w.Header().Set("Allow", allowed)
+		s.writeErrorAs(w, http.StatusMethodNotAllowed, &failure{err: malformed(
+			"%s %s: wanted method %s", cut(r.Method, nameBytesMax), cut(r.URL.Path, nameBytesMax), allowed)})
+	}
+}
+
+// catchPanics answers a panic of a handler as the error that it is; net/http
+// would only break the connection off.
+func (s *Server) catchPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.writeError(w, s.fail(s.recovered(p), noBatch))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
 }
 
 // checkHost refuses requests that a web page of another site makes a browser
@@ -148,20 +186,33 @@ func (s *Server) serveError(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) writeError(w http.ResponseWriter, f *failure) {
-	s.writeJSON(w, httpStatusOf(f.err), errorBody{
+	s.writeErrorAs(w, httpStatusOf(f.err), f)
+}
+
+// writeErrorAs is for what HTTP has a status of its own for.
+func (s *Server) writeErrorAs(w http.ResponseWriter, code int, f *failure) {
+	s.writeJSON(w, code, errorBody{
 		Reason: f.err.Reason, Message: message(f.err), Row: numberOrNull(f.err.Row), ErrorID: f.id,
 	})
 }
 
+// writeJSON answers an error, whose text is escaped for pages too: it may hold
+// anything.
 func (s *Server) writeJSON(w http.ResponseWriter, code int, e errorBody) {
-	text, err := json.Marshal(map[string]errorBody{"error": e})
-	if err != nil { // no member can fail to marshal
+	s.writeMembers(w, code, map[string]errorBody{"error": e}, true)
+}
+
+func (s *Server) writeMembers(w http.ResponseWriter, code int, members any, forPages bool) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(forPages)
+	if err := enc.Encode(members); err != nil { // no member can fail to
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentJSON)
 	w.WriteHeader(code)
-	s.write(w, "application/json", append(text, '\n'))
+	s.write(w, contentJSON, text.Bytes())
 }
 
 // write sends a body. That the client has gone is nobody's news.

@@ -5,19 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"time"
 )
 
 const (
 	unixPrefix      = "unix:"
-	staleDialMax    = time.Second      // to find out whether a socket still has a listener
-	listenLookupMax = 5 * time.Second  // to resolve a listen address
-	fullLogEvery    = 60 * time.Second // at most one line per while about too many connections
+	staleDialMax    = time.Second     // to find out whether a socket still has a listener
+	listenLookupMax = 5 * time.Second // to resolve a listen address
 )
 
 // ErrTaken is an address that another process listens on, where the system
@@ -113,86 +110,4 @@ func addrOf(l net.Listener) string {
 		return unixPrefix + l.Addr().String()
 	}
 	return l.Addr().String()
-}
-
-// connections counts the open connections of several listeners together.
-type connections struct {
-	free   chan struct{} // one token per connection that may still be opened
-	what   string        // in the log
-	logger *slog.Logger
-
-	mu     sync.Mutex
-	logged time.Time
-}
-
-func newConnections(limit int, what string, logger *slog.Logger) *connections {
-	c := &connections{free: make(chan struct{}, limit), what: what, logger: logger}
-	for range limit {
-		c.free <- struct{}{}
-	}
-	return c
-}
-
-// limit makes l wait in Accept while too many connections are open: further
-// clients stay in the kernel's queue, where they cost the gateway nothing.
-func (c *connections) limit(l net.Listener) net.Listener {
-	return &limitedListener{Listener: l, connections: c, closed: make(chan struct{})}
-}
-
-// noteFull logs that clients wait, at most once per fullLogEvery.
-func (c *connections) noteFull() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.logged) < fullLogEvery {
-		return
-	}
-	c.logged = time.Now()
-	c.logger.Warn("every connection is taken; further ones wait", slog.String("of", c.what), slog.Int("connections_max", cap(c.free)))
-}
-
-type limitedListener struct {
-	net.Listener
-	connections *connections
-	once        sync.Once
-	closed      chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	free := l.connections.free
-	select {
-	case <-free:
-	default:
-		l.connections.noteFull()
-		select {
-		case <-free:
-		case <-l.closed:
-			return nil, net.ErrClosed
-		}
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		free <- struct{}{}
-		return nil, err
-	}
-	return &limitedConn{Conn: c, free: free}, nil
-}
-
-// Close implements net.Listener.
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	once sync.Once
-	free chan struct{}
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { c.free <- struct{}{} })
-	return err
 }

@@ -3,14 +3,12 @@ package server
 import (
 	"bytes"
 	"errors"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 func TestNewRefusesWithTheFlagsName(t *testing.T) {
@@ -34,7 +32,12 @@ func TestNewRefusesWithTheFlagsName(t *testing.T) {
 		"--max-message-bytes: wanted more than 0, got -1":                {MessageBytesMax: -1},
 		"window: wanted 1 to 16 batches":                                 {Window: 17},
 
-		"1000 connections × buffers of 256 KiB are more than --max-inflight-bytes 100 MiB: wanted at most 400 connections": {ConnectionsMax: 1000, InflightBytesMax: 100 << 20},
+		"--max-connections: wanted more than 0, got -1": {ConnectionsMax: -1},
+		"--max-streams: wanted more than 0, got -1":     {OpenStreamsMax: -1},
+
+		"--max-connections 1000 × 1.2 MiB of HTTP/2 window and buffers each are more than --max-inflight-bytes 100 MiB: wanted at most 84 connections": {
+			ConnectionsMax: 1000, InflightBytesMax: 100 << 20,
+		},
 	} {
 		if c.Listen == nil {
 			c.Listen = []string{"127.0.0.1:0"}
@@ -60,7 +63,7 @@ func TestNewRefusesWithTheFlagsName(t *testing.T) {
 }
 
 func TestConnectionsFollowTheBudget(t *testing.T) {
-	for budget, want := range map[int64]int{1 << 30: 1024, 8 << 30: 1024, 256 << 20: 1024, 100 << 20: 400, 1 << 20: 64} {
+	for budget, want := range map[int64]int{1 << 30: 862, 8 << 30: 4096, 256 << 20: 215, 1 << 20: 64} {
 		c := Config{InflightBytesMax: budget}
 		c.ensureDefaults()
 		if err := c.validate(); err != nil || c.ConnectionsMax != want {
@@ -126,68 +129,4 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-func TestConnectionsBeyondTheLimitWait(t *testing.T) {
-	var log lockedBuffer
-	limit := newConnections(1, "test", slog.New(slog.NewTextHandler(&log, nil)))
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := limit.limit(inner)
-	accepted := make(chan net.Conn)
-	go func() {
-		defer close(accepted)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- c
-		}
-	}()
-	for range 2 {
-		c, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
-	}
-	one := <-accepted
-	select {
-	case <-accepted:
-		t.Error("two connections with a limit of one")
-	case <-time.After(20 * time.Millisecond):
-	}
-	_ = one.Close()
-	_ = one.Close() // only the first counts
-	two := <-accepted
-	if got := strings.Count(log.String(), "further ones wait"); got != 1 {
-		t.Errorf("%d log lines, wanted 1: %s", got, log.String())
-	}
-	_ = l.Close()
-	_ = two.Close()
-	if _, open := <-accepted; open {
-		t.Error("accepted after closing")
-	}
-}
-
-func TestConnectionLimitEndsWithItsListener(t *testing.T) {
-	limit := newConnections(1, "test", quiet)
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-limit.free // somebody has the only connection
-	l := limit.limit(inner)
-	ended := make(chan error)
-	go func() {
-		_, err := l.Accept()
-		ended <- err
-	}()
-	_ = l.Close()
-	if err := <-ended; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
 }

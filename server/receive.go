@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -27,6 +28,8 @@ const (
 	batchRowsName     = "--max-batch-rows"
 	inflightBytesName = "--max-inflight-bytes"
 	queueTimeoutName  = "--queue-timeout"
+	connectionsName   = "--max-connections"
+	openStreamsName   = "--max-streams"
 )
 
 // incoming is what the receiver of a stream knows. Nobody else touches it.
@@ -48,7 +51,8 @@ type incoming struct {
 type arrival struct {
 	at       int64 // when it came
 	bytes    int64
-	admitted int64 // when its bytes were granted, if they had to be waited for
+	asked    int64 // when its bytes were asked for
+	admitted int64 // when they were granted, if they had to be waited for
 	reserved int64 // of the budget, for a message to come
 	held     int64 // of the budget, in flight
 }
@@ -143,7 +147,7 @@ func (x *exchange) receiveOne() bool {
 		x.endOfMessages(err)
 		return false
 	}
-	in.at = x.arrive()
+	in.at = x.arrive(in.message.came)
 	in.bytes = int64(in.message.data.Len())
 	in.peak = max(in.bytes, in.peak-in.peak/64) // see reservation
 	if err := x.admit(); err != nil {
@@ -204,7 +208,7 @@ func (in *incoming) reservation(budget int64) int64 {
 func (x *exchange) reserve() *udfgate.Error {
 	n := x.in.reservation(x.server.config.InflightBytesMax)
 	if !x.server.budget.reserve(n, x.server.config.QueueTimeout, x.finished, x.ctx.Done()) {
-		return x.inflightFull("for the next message")
+		return x.server.inflightFull(x.ctx, "for the next message")
 	}
 	x.in.reserved = n
 	return nil
@@ -221,10 +225,14 @@ func (x *exchange) admit() *udfgate.Error {
 		return udfgate.Invalidf(udfgate.ShapeTooLarge, "message of %d bytes is over %s %d; send smaller batches", in.bytes, name, limit)
 	}
 	reserved := in.reserved
+	in.asked = in.at
+	if in.message.came > 0 {
+		in.asked = clock.Now() // its stream has worked on it until now
+	}
 	in.reserved = 0 // it is gone whether settling succeeds or not
 	granted, waited := x.server.budget.settle(reserved, in.bytes, config.QueueTimeout, x.finished, x.ctx.Done())
 	if !granted {
-		return x.inflightFull(fmt.Sprintf("for a message of %d bytes", in.bytes))
+		return x.server.inflightFull(x.ctx, fmt.Sprintf("for a message of %d bytes", in.bytes))
 	}
 	if waited {
 		in.admitted = clock.Now()
@@ -234,11 +242,11 @@ func (x *exchange) admit() *udfgate.Error {
 }
 
 // inflightFull says why bytes were not granted.
-func (x *exchange) inflightFull(what string) *udfgate.Error {
-	if x.ctx.Err() != nil {
-		return ended(x.ctx)
+func (s *Server) inflightFull(ctx context.Context, what string) *udfgate.Error {
+	if ctx.Err() != nil {
+		return ended(ctx)
 	}
-	config := &x.server.config
+	config := &s.config
 	err := udfgate.Errorf(udfgate.QueueFull, "no room %s within %s %s: %s %d is in use",
 		what, queueTimeoutName, config.QueueTimeout, inflightBytesName, config.InflightBytesMax)
 	err.Retryable = true
@@ -307,9 +315,10 @@ func (x *exchange) decode() (*walk, error) {
 		w.app = bytes.Clone(in.data.AppMetadata) // it lies in buffers that are freed
 	}
 	from := in.at
-	w.call.Timeline.From = from
+	w.call.Timeline.From, w.call.Timeline.Off = from, x.server.config.BillOff
 	if in.admitted > 0 {
-		w.call.Timeline.Add(udfgate.StateQueue, from, in.admitted)
+		w.addConversion(from, in.asked)
+		w.call.Timeline.Add(udfgate.StateQueue, in.asked, in.admitted)
 		from = in.admitted
 	}
 	w.addConversion(from, clock.Now())
@@ -334,7 +343,7 @@ func (x *exchange) describeTo(raw []byte) error {
 	x.mu.Lock()
 	x.route = route
 	x.mu.Unlock()
-	x.greeting.whole = route.schema
+	x.greeting.whole = route.schema(&x.headers)
 	if err := x.stream.SendMsg(&x.greeting); err != nil {
 		x.lost(err)
 	}

@@ -16,8 +16,11 @@ type route struct {
 	backend  Backend
 	name     string // as shown: short where unique
 	decoder  *codec.Decoder
-	schema   mem.Buffer // the FlightData message that answers the schema
-	series   *metrics.Function
+	// schemas are the FlightData messages that answer the schema: of calls that
+	// want the function's own, failed rows null, and an error column.
+	schemas struct{ plain, nulls, errors mem.Buffer }
+	series  *metrics.Function
+	tally   *tally
 	// taken is the schema message that was last found right: clients of one
 	// kind send the same bytes with every call.
 	taken atomic.Pointer[string]
@@ -63,24 +66,41 @@ func (s *Server) resolve(name string) (*route, error) {
 		name:     shownName(s.catalog, f),
 		decoder:  codec.NewDecoder(f.Args, codec.Limits{RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName}),
 	}
-	answer := udfgate.Schema{Fields: []udfgate.Field{resultField(f)}}
-	r.schema = mem.SliceBuffer(codec.AppendFlightData(nil, nil, codec.AppendSchemaMessage(nil, answer), nil, -1))
+	errorColumn := udfgate.Field{Name: errorColumnName, Type: udfgate.Type{Kind: udfgate.Utf8}, Nullable: true}
+	r.schemas.plain = schemaMessage(f.ResultField(f.OnError))
+	r.schemas.nulls = schemaMessage(f.ResultField(udfgate.OnErrorNull))
+	r.schemas.errors = schemaMessage(f.ResultField(udfgate.OnErrorReject), errorColumn)
 	r.series = s.metrics.Function(f, r.name)
+	r.tally = s.tallies.of(f)
 	kept, _ := s.routes.LoadOrStore(f, r)
 	return kept.(*route), nil //nolint:errcheck // the map holds nothing else
 }
 
-// resultField is the one field of an answer: it bears the short name.
-func resultField(f *udfgate.Function) udfgate.Field {
-	field := f.Result
-	field.Name = f.Name
-	return field
+// errorColumnName is the field of answers that says why a row was rejected.
+const errorColumnName = "error"
+
+// schemaMessage is the FlightData message of a schema.
+func schemaMessage(fields ...udfgate.Field) mem.Buffer {
+	header := codec.AppendSchemaMessage(nil, udfgate.Schema{Fields: fields})
+	return mem.SliceBuffer(codec.AppendFlightData(nil, nil, header, nil, -1))
+}
+
+// schema is the message that answers the schema of a call.
+func (r *route) schema(h *headers) mem.Buffer {
+	switch {
+	case h.rejects():
+		return r.schemas.errors
+	case h.onError.KeepsGoing():
+		return r.schemas.nulls
+	default:
+		return r.schemas.plain
+	}
 }
 
 // infoSchema is the schema in a FlightInfo: inputs, then the output.
 func infoSchema(f *udfgate.Function) udfgate.Schema {
 	fields := make([]udfgate.Field, 0, len(f.Args)+1)
-	fields = append(append(fields, f.Args...), resultField(f))
+	fields = append(append(fields, f.Args...), f.ResultField(f.OnError))
 	return udfgate.Schema{Fields: fields, Metadata: []udfgate.KeyValue{
 		{Key: "x-databend-udf-input-count", Value: strconv.Itoa(len(f.Args))},
 		{Key: "udfgate-volatility", Value: string(f.Volatility)},

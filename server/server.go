@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/internal/metrics"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -59,15 +60,26 @@ type Config struct {
 	Window int
 	// StreamsMax bounds the streams of one connection [1000].
 	StreamsMax uint32
-	// ConnectionsMax bounds the open connections; further ones wait. Their
-	// buffers together may not be more than InflightBytesMax, or than 16 MiB
-	// where that is more [1024, or what that has room for].
+	// ConnectionsMax bounds the open connections (--max-connections); further
+	// ones wait a moment and are then turned away. Their HTTP/2 windows and
+	// buffers together may not be more than InflightBytesMax, as long as that
+	// has room for 64 of them [4096, or what that has room for].
 	ConnectionsMax int
+
+	// OpenStreamsMax bounds the calls that are open at once, over all
+	// connections (--max-streams) [16384].
+	OpenStreamsMax int
+
+	// BillOff is a debug setting to measure what bills cost: no timelines,
+	// ledgers, trailers, bills of batches and metrics of calls.
+	BillOff bool
 
 	// Logger gets what happens [nobody].
 	Logger *slog.Logger
 	// Metrics gets the numbers [nobody].
 	Metrics *metrics.Metrics
+
+	keep keep // less in tests
 }
 
 // WindowDefault is the default of Config.Window, and the most that is of use
@@ -89,22 +101,31 @@ const (
 	drainTimeoutDefault  = 25 * time.Second
 	notReadingDefault    = 10 * time.Second
 	streamsDefault       = 1000
-	connectionsDefault   = 1024
+	openStreamsDefault   = 16384
+	connectionsDefault   = 4096
 	connectionsAlways    = 64 // that many connections are allowed whatever InflightBytesMax is
 	headerListBytesMax   = 64 << 10
 	handshakeTimeout     = 10 * time.Second
-	pingsEvery           = 5 * time.Second // a client may ping so often
-	probeEvery           = time.Minute     // a silent connection is asked for a sign of life
-	probeTimeout         = 20 * time.Second
-	readBufferBytes      = 128 << 10
+	readBufferBytes      = 64 << 10 // each connection keeps its own; those for writing are shared
 	writeBufferBytes     = 128 << 10
-	connectionBytes      = readBufferBytes + writeBufferBytes // what grpc allocates for each
 )
+
+// keep is how connections are kept alive: how often a client may ping, when a
+// silent one is asked for a sign of life, and how long it has to give it.
+type keep struct{ pingsEvery, probeEvery, probeTimeout time.Duration }
+
+// keepDefault lets clients ping as often as engines do behind load balancers
+// that forget silent connections after a minute or less.
+var keepDefault = keep{pingsEvery: 5 * time.Second, probeEvery: time.Minute, probeTimeout: 20 * time.Second}
 
 // windowBytes is the HTTP/2 window of streams and connections. A fixed one
 // switches grpc's bandwidth estimator off, whose PING after each message costs
 // a small call up to a fifth of its time; below 1 MiB large messages stall.
 const windowBytes = 1 << 20
+
+// connectionBytes is what a connection counts for: what a client may have sent
+// on one stream before anybody reads it, and what grpc allocates.
+const connectionBytes = windowBytes + readBufferBytes + writeBufferBytes
 
 // ensureDefaults fills in what is zero.
 func (c *Config) ensureDefaults() {
@@ -120,7 +141,9 @@ func (c *Config) ensureDefaults() {
 	c.NotReadingTimeout = cmp.Or(c.NotReadingTimeout, notReadingDefault)
 	c.Window = cmp.Or(c.Window, WindowDefault)
 	c.StreamsMax = cmp.Or(c.StreamsMax, streamsDefault)
+	c.OpenStreamsMax = cmp.Or(c.OpenStreamsMax, openStreamsDefault)
 	c.ConnectionsMax = cmp.Or(c.ConnectionsMax, int(min(connectionsDefault, c.connectionsFit())))
+	c.keep = cmp.Or(c.keep, keepDefault)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -129,7 +152,7 @@ func (c *Config) ensureDefaults() {
 	}
 }
 
-// connectionsFit is how many connections' buffers InflightBytesMax allows.
+// connectionsFit is how many connections InflightBytesMax has room for.
 func (c *Config) connectionsFit() int64 {
 	return max(c.InflightBytesMax/connectionBytes, connectionsAlways)
 }
@@ -150,22 +173,24 @@ func (c *Config) validate() error {
 		positive("--drain-timeout", int64(c.DrainTimeout))
 	}
 	positive("not-reading timeout", int64(c.NotReadingTimeout))
-	positive("connections", int64(c.ConnectionsMax))
+	positive(connectionsName, int64(c.ConnectionsMax))
+	positive(openStreamsName, int64(c.OpenStreamsMax))
 	if c.Window < 1 || c.Window > WindowMax {
 		all = append(all, fmt.Errorf("window: wanted 1 to %d batches in flight per stream, got %d", WindowMax, c.Window))
 	}
-	// On top of the budget come, for each connection, grpc's buffers, which are
-	// compared here; for each stream, what was received and not read yet, up to
-	// its window, so StreamsMax windows per connection (that of the connection
-	// bounds nothing: grpc opens it again whether anybody reads or not); and for
-	// each stream the rest of a message under way, which grpc buffers whole, up
-	// to receiveBytesMax, before its size is known and settled with the budget.
-	// The sum of those two over all streams that may be open is beyond every
-	// budget, though next to nothing for streams that are idle or are read from:
-	// to compare it would forbid them.
+	// On top of the budget come, for each connection, grpc's buffers and what
+	// has come for a stream and is not read yet, up to its window: these are
+	// compared here, for one stream that is not read from per connection. Beyond
+	// that lie the windows of further streams (that of the connection bounds
+	// nothing: grpc opens it again whether anybody reads or not) and the rest of
+	// messages under way, which grpc buffers whole, up to receiveBytesMax each,
+	// before their size is known and settled with the budget. The sum of those
+	// over all streams that may be open is beyond every budget, though next to
+	// nothing for streams that are idle or are read from: to compare it would
+	// forbid them.
 	if fit := c.connectionsFit(); int64(c.ConnectionsMax) > fit {
-		all = append(all, fmt.Errorf("%d connections × buffers of %s are more than %s %s: wanted at most %d connections",
-			c.ConnectionsMax, humanize.IBytes(connectionBytes), inflightBytesName, humanize.IBytes(uint64(max(c.InflightBytesMax, 0))), fit))
+		all = append(all, fmt.Errorf("%s %d × %s of HTTP/2 window and buffers each are more than %s %s: wanted at most %d connections",
+			connectionsName, c.ConnectionsMax, humanize.IBytes(connectionBytes), inflightBytesName, humanize.IBytes(uint64(max(c.InflightBytesMax, 0))), fit))
 	}
 	return errors.Join(all...)
 }
@@ -177,17 +202,19 @@ type Server struct {
 	logger  *slog.Logger
 	metrics *metrics.Metrics
 
-	grpc      *grpc.Server
-	listeners []net.Listener
-	http      *http.Server
-	httpListn net.Listener // nil if HTTP is off
-	health    *healthService
+	grpc        *grpc.Server
+	listeners   []net.Listener
+	flightConns *connections // of all of them
+	http        *http.Server
+	httpListn   net.Listener // nil if HTTP is off
+	health      *healthService
 
-	budget *budget
-	errors errorStore
-	routes sync.Map // *udfgate.Function → *route
-	names  descriptorNames
-	calls  atomic.Uint64
+	budget  *budget
+	errors  errorStore
+	routes  sync.Map // *udfgate.Function → *route
+	tallies *tallies
+	names   descriptorNames
+	calls   atomic.Uint64
 
 	principals principals
 
@@ -216,9 +243,10 @@ func New(c Config, cat Catalog) (*Server, error) {
 	}
 	s := &Server{
 		config: c, catalog: cat, logger: c.Logger, metrics: c.Metrics,
-		budget: newBudget(c.InflightBytesMax),
-		crew:   newCrew(),
-		served: make(chan struct{}),
+		budget:  newBudget(c.InflightBytesMax),
+		crew:    newCrew(),
+		tallies: newTallies(),
+		served:  make(chan struct{}),
 	}
 	s.watch.streams = map[*exchange]struct{}{}
 	s.metrics.Inflight(s.budget.bytes)
@@ -262,8 +290,8 @@ func (s *Server) buildGRPC() {
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxHeaderListSize(headerListBytesMax),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsEvery, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: probeEvery, Timeout: probeTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.keep.pingsEvery, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.keep.probeEvery, Timeout: c.keep.probeTimeout}),
 	)
 	s.grpc = grpc.NewServer(options...)
 	register(s.grpc, &flightService{server: s}, s.handle)
@@ -281,13 +309,14 @@ func (c *Config) receiveBytesMax() int {
 }
 
 func (s *Server) bind() error {
-	flightConns := newConnections(s.config.ConnectionsMax, "flight", s.logger)
+	turnedAway := func() { s.metrics.Rejected(udfgate.QueueFull) }
+	s.flightConns = newConnections(s.config.ConnectionsMax, connectionsName, refusalHTTP2, s.logger, turnedAway)
 	for _, addr := range s.config.Listen {
 		l, err := listen("--listen", addr, s.config.Insecure)
 		if err != nil {
 			return err
 		}
-		s.listeners = append(s.listeners, flightConns.limit(l))
+		s.listeners = append(s.listeners, s.flightConns.on(l))
 	}
 	if s.config.HTTP == httpOff {
 		return nil
@@ -296,7 +325,7 @@ func (s *Server) bind() error {
 	if err != nil {
 		return err
 	}
-	s.httpListn = newConnections(httpConnectionsMax, "http", s.logger).limit(l)
+	s.httpListn = newConnections(httpConnectionsMax, "the HTTP connections:", refusalHTTP1, s.logger, turnedAway).on(l)
 	s.http = s.newHTTP()
 	return nil
 }

@@ -49,17 +49,35 @@ func (w *walk) invoke() (*codec.Answer, *udfgate.Error) {
 	x := w.x
 	defer w.batch.Release()
 	if w.batch.Rows == 0 { // no crossing: there is nothing to run
-		return codec.EmptyAnswer(x.route.function.Result), nil
+		return w.shape(codec.EmptyAnswer(x.route.function.Result))
 	}
-	x.route.series.ChunkRows(w.batch.Rows)
+	if !x.server.config.BillOff {
+		x.route.series.ChunkRows(w.batch.Rows)
+	}
 	c := &w.call
 	c.ID = x.server.calls.Add(1)
 	c.Function = x.route.function
 	c.Principal = x.headers.principal
-	x.headers.timeLimit(c)
+	x.headers.limits(c)
 	answer, err := x.route.backend.Invoke(x.ctx, c, w.batch)
 	if err != nil {
 		return nil, asError(x.ctx, err)
+	}
+	return w.shape(answer)
+}
+
+// shape gives the answer the columns of the call's schema.
+func (w *walk) shape(answer *codec.Answer) (*codec.Answer, *udfgate.Error) {
+	if !w.x.headers.rejects() {
+		answer.ForgetErrors()
+		return answer, nil
+	}
+	from := clock.Now()
+	err := answer.JoinErrors(codec.AnswerLimits{BytesMax: w.x.server.config.MessageBytesMax, BytesName: messageBytesName})
+	w.addConversion(from, clock.Now())
+	if err != nil {
+		answer.Release()
+		return nil, udfgate.AsError(err)
 	}
 	return answer, nil
 }
@@ -83,6 +101,9 @@ func (w *walk) send(answer *codec.Answer) {
 		m.prefix = append(m.prefix, body...)
 	} else {
 		m.body, answer.Body = answer.Body, nil // SendMsg has it now
+	}
+	if r, ok := x.stream.(renderer); ok {
+		r.render(m)
 	}
 	handed := clock.Now()
 	w.addConversion(turn, handed)

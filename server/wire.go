@@ -18,6 +18,8 @@ import (
 type rawMsg struct {
 	// data is what was received; whoever has the message frees it.
 	data mem.BufferSlice
+	// came is when it came, if its stream has worked on it since; 0 is now.
+	came int64
 	// whole is what is sent, made before; or it is prefix, and the bytes of
 	// body follow it. SendMsg takes over the body's reference, whether it
 	// succeeds or not.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/bench/programs"
 	client "github.com/udfgate/udfgate/clients/go"
 )
 
@@ -40,18 +41,18 @@ func main() {
 
 func run(out io.Writer, binary, python, file, script string, calls, rows int) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	g, err := startGateway(ctx, binary, python, file)
-	defer g.stop()
 	defer cancel()
+	g, err := programs.Gateway{Binary: binary, Python: python, File: file, Workers: 1}.Start(ctx)
 	if err != nil {
 		return err
 	}
+	defer g.Stop()
 	alone, err := startFloors(ctx, python, script, rows)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, alone.stop()) }()
-	c, err := client.Connect(ctx, g.addr)
+	c, err := client.Connect(ctx, g.Addr)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,41 @@
 // Package client calls the functions of an udfgate gateway with Arrow record
 // batches, over Arrow Flight.
 //
-// One Client holds one connection, which every call shares, and is safe for
-// concurrent use. Call sends one batch; Stream sends many over one call, and
-// may read answers while it still writes. Every failure that came from the
-// gateway is an *Error; one that never reached it matches ErrUnreachable.
+//	gate, err := client.Connect(ctx, "127.0.0.1:8815")
+//	result, err := gate.Call(ctx, "gcd", batch)
 //
-// The package sees the wire only: it knows no worker and starts no gateway.
+// One Client holds the connections, which every call shares, and is safe for
+// concurrent use. It sees the wire only: it knows no worker and starts no
+// gateway.
+//
+// # Calls and streams
+//
+// Call sends one batch and waits for its answer. Stream sends many over one
+// call, and may read answers while it still writes; Stream.Exchange does both
+// at once and cannot deadlock. Columns are bound to arguments by position, and
+// their types must be those of Client.Function's Args.
+//
+// # Options
+//
+// An Option given to Connect holds for every call of that Client; given to a
+// call, for that one, where it stands over the Client's. WithMetadata adds up.
+//
+// # Errors
+//
+// What a gateway answered instead of a batch is an *Error: its Reason says who
+// is to blame (ReasonOf finds it in any error), Retryable whether later may be
+// better. A gateway that could not be reached matches ErrUnreachable, a time
+// limit context.DeadlineExceeded and a cancelled call context.Canceled. Nothing
+// is repeated by itself: only the caller knows whether a body may run twice.
+//
+// # Lost connections and several gateways
+//
+// A lost connection is made again by the next call, with no more than a few
+// seconds between attempts; until then calls match ErrUnreachable at once.
+// An address "dns:///name:port" spreads calls over all addresses of the name
+// and leaves out gateways that are gone or whose health says that they are not
+// serving, as one that drains does. A call that a gateway refuses just as it
+// begins to drain has the reason DRAINING and is Retryable.
 package client
 
 import (
@@ -17,27 +46,45 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/udfgate/udfgate"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
+	_ "google.golang.org/grpc/health" // lets the balancer of dns:/// watch each gateway's health
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 )
 
-// windowBytes is the HTTP/2 window of streams and connection. A fixed window
-// switches grpc's bandwidth estimator off, whose PING after each message costs
-// a small call up to a fifth of its time; below 1 MiB large messages stall.
-const windowBytes = 1 << 20
+// How connections behave. A gateway takes a ping every 5 s.
+const (
+	// windowBytes is the HTTP/2 window of streams and connection. A fixed window
+	// switches grpc's bandwidth estimator off, whose PING after each message
+	// costs a small call up to a fifth of its time; below 1 MiB large messages
+	// stall.
+	windowBytes = 1 << 20
+	// A connection that has calls but has been silent for pingAfter is asked for
+	// a sign of life; without one within pingTimeout its calls end. Otherwise a
+	// machine that vanished would keep them for ever.
+	pingAfter   = 30 * time.Second
+	pingTimeout = 20 * time.Second
+	// Between attempts to connect; grpc's own maximum is two minutes, in which a
+	// gateway that is back again would stay unused.
+	redialFirst = 100 * time.Millisecond
+	redialMax   = 5 * time.Second
+	// What an attempt gets: grpc's own.
+	connectTime = 20 * time.Second
+)
+
+// balanced is the service config of addresses that may stand for several
+// gateways.
+const balanced = `{"loadBalancingConfig":[{"round_robin":{}}],"healthCheckConfig":{"serviceName":""}}`
 
 // protocolVersion is what the gateway answers to the action of that name.
 const protocolVersion = 2
 
-// ErrUnreachable is matched by errors that came about because no gateway
-// answered: nobody listens, or the connection broke.
-var ErrUnreachable = errors.New("gateway not reached")
-
-// Client is a connection to one gateway.
+// Client is a connection to one gateway, or to all that a name stands for.
 type Client struct {
 	addr string
 	conn *grpc.ClientConn
@@ -45,37 +92,32 @@ type Client struct {
 	call callOptions // defaults of every call
 }
 
-// Result is the answer to one batch. Release Batch when done with it if its
-// allocator counts; under Go's own memory that is optional.
-type Result struct {
-	Batch arrow.RecordBatch
-	// Bill is the whole call's bill from Call; from Stream.Recv it is the
-	// batch's own, present with WithBatchBill only.
-	Bill *udfgate.Bill
-}
-
-// Connect dials addr ("host:port", "grpc://host:port" or "unix:/path") and
-// checks that a gateway answers there within ctx. Options given here hold for
-// every call, unless the call has its own.
+// Connect dials an address and checks that a gateway answers there, within
+// ctx. Close the Client when done with it. The forms of an address:
+//
+//   - host:port, or grpc://host:port
+//   - unix:/path
+//   - dns:///name:port: several gateways behind one name, see above
+//
+// The connection is in clear text. TLS and bearer tokens, where something in
+// front of the gateway asks for them, are grpc's own options:
+// WithDialOptions(grpc.WithTransportCredentials(…), grpc.WithPerRPCCredentials(…)).
 //
 // # Errors
 //
-// Nobody listening, or no answer before ctx ends: matches ErrUnreachable.
-func Connect(ctx context.Context, addr string, opts ...Option) (*Client, error) {
-	c := &Client{addr: addr}
-	var dial dialOptions
+// Nobody listening, no gateway, or no answer before ctx ends: matches
+// ErrUnreachable.
+func Connect(ctx context.Context, addr string, opts ...ConnectOption) (*Client, error) {
+	var cfg config
 	for _, o := range opts {
-		o(&dial, &c.call)
+		o.connect(&cfg)
 	}
-	conn, err := grpc.NewClient(target(addr), append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithInitialWindowSize(windowBytes),
-		grpc.WithInitialConnWindowSize(windowBytes),
-		// The gateway bounds messages (--max-message-bytes); a second, smaller
-		// bound of grpc's 4 MiB here would only hide that limit's own error.
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
-		grpc.WithUserAgent("udfgate-go"),
-	}, dial.grpc...)...)
+	c := &Client{addr: addr, call: cfg.call}
+	to, err := target(addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect %s: %w: %w", addr, ErrUnreachable, err)
+	}
+	conn, err := grpc.NewClient(to, append(defaults(to), cfg.dial...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect %s: %w: %w", addr, ErrUnreachable, err)
 	}
@@ -86,10 +128,55 @@ func Connect(ctx context.Context, addr string, opts ...Option) (*Client, error) 
 	return c, nil
 }
 
+// defaults are the dial options that the caller's own stand over.
+func defaults(target string) []grpc.DialOption {
+	redial := backoff.DefaultConfig
+	redial.BaseDelay, redial.MaxDelay = redialFirst, redialMax
+	opts := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithInitialWindowSize(windowBytes),
+		grpc.WithInitialConnWindowSize(windowBytes),
+		// The gateway bounds messages (--max-message-bytes); a second, smaller
+		// bound of grpc's 4 MiB here would only hide that limit's own error.
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingTimeout}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: connectTime}),
+		grpc.WithDisableServiceConfig(), // a TXT record does not decide how calls are made
+		grpc.WithUserAgent("udfgate-go"),
+	}
+	if strings.HasPrefix(target, "dns:") {
+		opts = append(opts, grpc.WithDefaultServiceConfig(balanced))
+	}
+	return opts
+}
+
+// target turns the address forms of this project into grpc's. A plain
+// host:port is taken as it is, without a resolver or proxy in between.
+func target(addr string) (string, error) {
+	scheme, rest, found := strings.Cut(addr, "://")
+	switch {
+	case scheme == "grpc+unix":
+		return "unix:" + rest, nil
+	case strings.HasPrefix(addr, "grpc+unix:"):
+		return strings.TrimPrefix(addr, "grpc+"), nil
+	case strings.HasPrefix(addr, "unix:"), strings.HasPrefix(addr, "dns:"):
+		return addr, nil
+	case !found:
+		rest = addr
+	case scheme != "grpc" && scheme != "grpc+tcp" && scheme != "http":
+		return "", errors.New("wanted host:port, grpc://host:port, unix:/path or dns:///name:port")
+	}
+	return "passthrough:///" + strings.TrimSuffix(rest, "/"), nil
+}
+
 // greet asks for the protocol version: the one question that every gateway
 // answers at once, whatever it serves and however busy it is.
 func (c *Client) greet(ctx context.Context) error {
-	stream, err := c.rpc.DoAction(c.outgoing(ctx, c.call), &flight.Action{Type: "protocol_version"})
+	call := c.call
+	call.timeout = 0 // a call's limit leaves out the time that it takes to connect
+	ctx, cancel := call.begin(ctx)
+	defer cancel()
+	stream, err := c.rpc.DoAction(ctx, &flight.Action{Type: "protocol_version"})
 	if err != nil {
 		return c.unreachable(err)
 	}
@@ -99,9 +186,6 @@ func (c *Client) greet(ctx context.Context) error {
 	}
 	if len(answer.GetBody()) == 0 || answer.GetBody()[0] != protocolVersion {
 		return fmt.Errorf("connect %s: %w: wanted protocol version %d, got %v", c.addr, ErrUnreachable, protocolVersion, answer.GetBody())
-	}
-	for err == nil { // to the end, so that grpc can free the stream
-		_, err = stream.Recv()
 	}
 	return nil
 }
@@ -118,136 +202,35 @@ func (c *Client) unreachable(err error) error {
 	return fmt.Errorf("connect %s: %w: %s", c.addr, ErrUnreachable, why)
 }
 
-// Close ends the connection; calls under way fail.
+// Close ends the connections; calls under way fail.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Addr is the address given to Connect.
 func (c *Client) Addr() string { return c.addr }
 
-// target turns the address forms of this project into grpc's. A plain
-// host:port is taken as it is, without a resolver or proxy in between.
-func target(addr string) string {
-	switch {
-	case strings.HasPrefix(addr, "unix:"):
-		return addr
-	case strings.HasPrefix(addr, "grpc+unix:"):
-		return "unix:" + strings.TrimPrefix(strings.TrimPrefix(addr, "grpc+unix:"), "//")
-	}
-	for _, scheme := range []string{"grpc+tcp://", "grpc://", "http://"} {
-		addr = strings.TrimPrefix(addr, scheme)
-	}
-	return "passthrough:///" + strings.TrimSuffix(addr, "/")
-}
-
-// Call sends one batch to a function and waits for its answer, which has as
-// many rows. The bill is the call's whole one.
+// Ready asks whether calls to a function may come now; of the gateway as a
+// whole if function is "". Of several gateways it asks one that is serving.
 //
 // # Errors
 //
-// What the gateway refused or the body raised: *Error. An end of ctx or of
-// WithTimeout: *Error that matches context.Canceled or DeadlineExceeded.
-func (c *Client) Call(ctx context.Context, name string, batch arrow.RecordBatch, opts ...Option) (*Result, error) {
-	s, err := c.Stream(ctx, name, batch.Schema(), opts...)
+// Matches ErrNotReady if the gateway says no: it still starts, or it drains.
+// No such function: *Error of reason NOT_FOUND.
+func (c *Client) Ready(ctx context.Context, function string) error {
+	ctx, cancel := c.call.begin(ctx)
+	defer cancel()
+	answer, err := grpc_health_v1.NewHealthClient(c.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: function})
 	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	// A failed Send means that the call has ended; Recv knows why.
-	if err := s.Send(batch); err == nil {
-		err = s.CloseSend()
-		if err != nil {
-			return nil, err
+		e := parseError(err, nil)
+		if e.Code == codes.NotFound { // health knows no reasons
+			e.Reason, e.Message = udfgate.NotFound, fmt.Sprintf("no function %q", function)
 		}
+		return e
 	}
-	result, err := s.Recv()
-	if err != nil {
-		return nil, noAnswer(name, err)
-	}
-	if result.Batch.NumRows() != batch.NumRows() {
-		return nil, fmt.Errorf("%s: wanted %d rows back, got %d", name, batch.NumRows(), result.Batch.NumRows())
-	}
-	if _, err := s.Recv(); !isEOF(err) {
-		result.Batch.Release()
-		if err == nil {
-			err = fmt.Errorf("%s: wanted one batch back, got more", name)
+	if got := answer.GetStatus(); got != grpc_health_v1.HealthCheckResponse_SERVING {
+		if function == "" {
+			function = c.addr
 		}
-		return nil, err
+		return fmt.Errorf("%s: %w: health is %s", function, ErrNotReady, got)
 	}
-	result.Bill = s.Bill()
-	return result, nil
-}
-
-// noAnswer is the error of a call that ended well but empty.
-func noAnswer(name string, err error) error {
-	if isEOF(err) {
-		return fmt.Errorf("%s: wanted one batch back, got none", name)
-	}
-	return err
-}
-
-// Option changes how a Client connects or how a call is made.
-type Option func(*dialOptions, *callOptions)
-
-type dialOptions struct{ grpc []grpc.DialOption }
-
-type callOptions struct {
-	batchBill bool
-	timeout   time.Duration
-	onBill    func(*udfgate.Bill)
-	metadata  []string // keys and values in turn
-}
-
-// WithDialOptions passes options on to grpc; for Connect only.
-func WithDialOptions(opts ...grpc.DialOption) Option {
-	return func(d *dialOptions, _ *callOptions) { d.grpc = append(d.grpc, opts...) }
-}
-
-// WithTimeout limits how long a Call or Stream may take in all, from its start
-// to its last answer. It is the call's gRPC deadline, so the gateway knows it
-// and stops a body that runs into it. What comes back is an *Error that matches
-// context.DeadlineExceeded; it has the body's stack if the gateway's answer was
-// quicker than the end of the wait. A context that ends sooner binds instead.
-func WithTimeout(d time.Duration) Option {
-	return func(_ *dialOptions, c *callOptions) { c.timeout = d }
-}
-
-// WithBatchBill asks for a bill with every batch of a Stream.
-func WithBatchBill() Option {
-	return func(_ *dialOptions, c *callOptions) { c.batchBill = true }
-}
-
-// WithMetadata adds a header to the call, e.g. "traceparent".
-func WithMetadata(key, value string) Option {
-	return func(_ *dialOptions, c *callOptions) {
-		// Clip first: two calls that extend the client's defaults must not
-		// share the backing array.
-		c.metadata = append(c.metadata[:len(c.metadata):len(c.metadata)], key, value)
-	}
-}
-
-// WithBill hands the whole call's bill to f when the call ends, failed calls
-// included as far as the gateway sent one.
-func WithBill(f func(*udfgate.Bill)) Option {
-	return func(_ *dialOptions, c *callOptions) { c.onBill = f }
-}
-
-// options are the client's defaults changed by a call's own.
-func (c *Client) options(opts []Option) callOptions {
-	call := c.call
-	var ignored dialOptions
-	for _, o := range opts {
-		o(&ignored, &call)
-	}
-	return call
-}
-
-// outgoing is ctx with the call's headers. udfgate-client is always among
-// them: it tells the gateway that the stream is plain Flight although its
-// columns may be nameless.
-func (c *Client) outgoing(ctx context.Context, o callOptions) context.Context {
-	pairs := append([]string{"udfgate-client", "go"}, o.metadata...)
-	if o.batchBill {
-		pairs = append(pairs, "udfgate-bill", "batch")
-	}
-	return metadata.AppendToOutgoingContext(ctx, pairs...)
+	return nil
 }

@@ -18,6 +18,35 @@ import (
 // errorDomain marks the ErrorInfo details that are the gateway's own.
 const errorDomain = "udfgate"
 
+// Sentinels for errors.Is.
+var (
+	// ErrUnreachable is matched by errors that came about because no gateway
+	// answered: nobody listens, or the connection broke.
+	ErrUnreachable = errors.New("gateway not reached")
+	// ErrNotReady is matched by what Ready returns while calls may not come.
+	ErrNotReady = errors.New("not ready")
+)
+
+// ReasonOf is the reason of an *Error within err, for a switch over
+// udfgate.UserError and the others; empty if no gateway gave one.
+func ReasonOf(err error) udfgate.Reason {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason
+	}
+	return ""
+}
+
+// Retryable reports whether the same call may succeed later: the gateway said
+// so, or it was not reached. The body may have run for some rows all the same,
+// unless the reason is QUEUE_FULL or START_FAILED, where the batch found no
+// worker: repeat calls of functions that bear it.
+func Retryable(err error) bool {
+	if e, ok := errors.AsType[*Error](err); ok && e.Retryable {
+		return true
+	}
+	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNotReady)
+}
+
 // Error is what the gateway answered instead of a batch.
 type Error struct {
 	Code   codes.Code
@@ -29,7 +58,8 @@ type Error struct {
 	Row, Batch int64
 	// Exception is the class that the body raised, e.g. ValueError.
 	Exception string
-	// ErrorID finds the full traceback in the gateway.
+	// ErrorID finds the full traceback in the gateway, for a while: over HTTP,
+	// GET /v1/errors/ID. Empty if Message and Detail are all there is.
 	ErrorID string
 	// Retryable says that the same call may succeed later.
 	Retryable bool

@@ -5,39 +5,110 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/udfgate/udfgate"
 	client "github.com/udfgate/udfgate/clients/go"
 )
 
-// Calling gcd(a int64, b int64) with one batch, and printing where the time
-// went. A gateway must be listening: udfgate serve geo.py
-func Example() {
+// Calling double(a int64) with one batch, and looking where the time went.
+func ExampleClient_Call() {
 	ctx := context.Background()
-	gate, err := client.Connect(ctx, "127.0.0.1:8815")
+	gate, err := client.Connect(ctx, shared.addr) // "127.0.0.1:8815", say
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer gate.Close()
 
-	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "a", Type: arrow.PrimitiveTypes.Int64},
-		{Name: "b", Type: arrow.PrimitiveTypes.Int64},
-	}, nil)
-	rows := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	rows.Field(0).(*array.Int64Builder).AppendValues([]int64{12, 7}, nil)
-	rows.Field(1).(*array.Int64Builder).AppendValues([]int64{18, 21}, nil)
-
-	result, err := gate.Call(ctx, "gcd", rows.NewRecordBatch())
-	if raised, ok := errors.AsType[*client.Error](err); ok {
-		fmt.Printf("row %d raised %s\n%s\n", raised.Row, raised.Exception, raised.Detail)
-		return
-	}
+	result, err := gate.Call(ctx, "double", batch(1, 2, 3))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(result.Batch.Column(0), "body:", result.Bill.BodyNS, "of", result.Bill.WallNS, "ns")
+	fmt.Println(result.Batch.Column(0))
+	fmt.Println(result.Bill.Rows, "rows;", result.Bill.BodyNS > 0, result.Bill.WallNS >= result.Bill.BodyNS)
+	// Output:
+	// [2 4 6]
+	// 3 rows; true true
+}
+
+// Any number of batches through one call, answers as they come.
+func ExampleStream_Exchange() {
+	ctx := context.Background()
+	gate, err := client.Connect(ctx, shared.addr)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer gate.Close()
+	reader, err := array.NewRecordReader(schema, batches) // of a file, say
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	stream, err := gate.Stream(ctx, "double", reader.Schema())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stream.Close()
+	for result, err := range stream.Exchange(array.IterFromReader(reader)) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(result.Batch.Column(0))
+	}
+	fmt.Println(stream.Bill().Batches, "batches")
+	// Output:
+	// [2 4]
+	// [6]
+	// 2 batches
+}
+
+// What went wrong, and for whom to mend.
+func ExampleError() {
+	ctx := context.Background()
+	gate, err := client.Connect(ctx, shared.addr)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer gate.Close()
+
+	_, err = gate.Call(ctx, "picky", batch(1, -2))
+	switch client.ReasonOf(err) {
+	case udfgate.UserError:
+		raised, _ := errors.AsType[*client.Error](err)
+		fmt.Println("row", raised.Row, "raised", raised.Exception)
+	case udfgate.QueueFull, udfgate.Draining:
+		fmt.Println("later:", client.Retryable(err))
+	default:
+		fmt.Println(err)
+	}
+	// Output: row 1 raised ValueError
+}
+
+// Failed rows as answers instead of an error.
+func ExampleWithOnError() {
+	ctx := context.Background()
+	gate, err := client.Connect(ctx, shared.addr)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer gate.Close()
+
+	result, err := gate.Call(ctx, "picky", batch(1, -2), client.WithOnError(udfgate.OnErrorReject))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i := range result.Errors.Len() {
+		if result.Errors.IsValid(i) {
+			fmt.Println("row", i, result.Errors.Value(i))
+		}
+	}
+	// Output: row 1 ValueError: -2 is negative
 }

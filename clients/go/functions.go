@@ -7,11 +7,14 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 )
 
 // Function is what a gateway says about one of its functions.
 type Function struct {
-	// Name is the shortest name that is unique in the gateway.
+	// Name is the shortest name that is unique in the gateway, from Function the
+	// one that was asked for.
 	Name       string
 	Args       []arrow.Field
 	Result     arrow.Field
@@ -46,7 +49,9 @@ func (f *Function) Schema() *arrow.Schema { return arrow.NewSchema(f.Args, nil) 
 
 // Functions lists what the gateway serves, in its order.
 func (c *Client) Functions(ctx context.Context) ([]Function, error) {
-	stream, err := c.rpc.ListFlights(c.outgoing(ctx, c.call), &flight.Criteria{})
+	ctx, cancel := c.call.begin(ctx)
+	defer cancel() // frees the stream where it is left early
+	stream, err := c.rpc.ListFlights(ctx, &flight.Criteria{})
 	if err != nil {
 		return nil, parseError(err, nil)
 	}
@@ -74,9 +79,12 @@ func (c *Client) Functions(ctx context.Context) ([]Function, error) {
 // No such function: *Error of reason NOT_FOUND, naming near ones.
 func (c *Client) Function(ctx context.Context, name string) (*Function, error) {
 	descriptor := &flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{name}}
-	info, err := c.rpc.GetFlightInfo(c.outgoing(ctx, c.call), descriptor)
+	ctx, cancel := c.call.begin(ctx)
+	defer cancel()
+	var trailer metadata.MD
+	info, err := c.rpc.GetFlightInfo(ctx, descriptor, grpc.Trailer(&trailer))
 	if err != nil {
-		return nil, parseError(err, nil)
+		return nil, parseError(err, trailer)
 	}
 	f, err := parseFunction(info)
 	if err != nil {

@@ -5,20 +5,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/udfgate/udfgate"
 )
 
+// errorColumn is the name of the column that holds rejected rows' errors.
+const errorColumn = "error"
+
 // Stream is one call of many batches. Each batch sent gets one answer, in
-// order. One goroutine may Send while another receives; neither method is safe
+// order. One goroutine may send while another receives; neither side is safe
 // for concurrent use with itself.
 //
-// A stream that only sends will block once the gateway's answers fill the
-// connection: read while you write, or wait for each answer.
+// Whoever only sends will block once the gateway's answers fill the connection,
+// and the gateway ends the call after a while: use Exchange, read while you
+// write, or wait for each answer.
 type Stream struct {
 	name   string
 	cancel context.CancelFunc
@@ -28,48 +34,54 @@ type Stream struct {
 	write  *flight.Writer
 	closed bool
 
-	read *flight.Reader
-	end  error
+	// The receiving side's.
+	read   *flight.Reader
+	schema *arrow.Schema
+	end    error
 
-	once sync.Once
-	mu   sync.Mutex
-	bill *udfgate.Bill
+	mu       sync.Mutex
+	bill     *udfgate.Bill
+	inputErr error // why Exchange gave the call up
 }
 
 // Stream opens a call to a function. The schema is what every batch has; its
-// columns are bound to the arguments by position.
+// columns are bound to the arguments by position. Close the Stream, unless it is
+// read to its end.
 func (c *Client) Stream(ctx context.Context, name string, schema *arrow.Schema, opts ...Option) (*Stream, error) {
 	call := c.options(opts)
-	ctx, cancel := call.limit(c.outgoing(ctx, call))
+	ctx, cancel := call.begin(ctx)
 	rpc, err := c.rpc.DoExchange(ctx)
 	if err != nil {
 		cancel()
-		return nil, parseError(err, nil)
+		return nil, named(name, parseError(err, nil))
 	}
 	w := flight.NewRecordWriter(rpc, ipc.WithSchema(schema))
 	w.SetFlightDescriptor(&flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{name}})
 	return &Stream{name: name, cancel: cancel, rpc: &receiver{stream: rpc}, opts: call, write: w}, nil
 }
 
-// limit is ctx for the duration of a call.
-func (o callOptions) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	if o.timeout > 0 {
-		return context.WithTimeout(ctx, o.timeout)
-	}
-	return context.WithCancel(ctx)
+// Send hands over a batch, and blocks while the gateway takes no more. io.EOF
+// means that the call has ended: Recv has the reason. The batch may be released
+// as soon as Send returns.
+func (s *Stream) Send(batch arrow.RecordBatch) error {
+	return s.sent(s.write.Write(batch))
 }
 
-// Send hands over a batch, and blocks while the gateway takes no more. io.EOF
-// means that the gateway ended the call: Recv has the reason. The batch may be
-// released as soon as Send returns.
-func (s *Stream) Send(batch arrow.RecordBatch) error {
-	if err := s.write.Write(batch); err != nil {
-		if isEOF(err) {
-			return io.EOF
-		}
+// SendWithAppMetadata is Send with bytes of the caller's own, which come back
+// in the AppMetadata of the batch's Result.
+func (s *Stream) SendWithAppMetadata(batch arrow.RecordBatch, appMetadata []byte) error {
+	return s.sent(s.write.WriteWithAppMetadata(batch, appMetadata))
+}
+
+func (s *Stream) sent(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isEOF(err):
+		return io.EOF
+	default:
 		return fmt.Errorf("%s: send: %w", s.name, err)
 	}
-	return nil
 }
 
 // CloseSend says that no batch follows. Answers still come.
@@ -86,7 +98,7 @@ func (s *Stream) CloseSend() error {
 }
 
 // Recv waits for the next answer; io.EOF once the call is done. The batch is
-// the caller's to release.
+// the caller's.
 func (s *Stream) Recv() (*Result, error) {
 	if err := s.start(); err != nil {
 		return nil, err
@@ -96,20 +108,40 @@ func (s *Stream) Recv() (*Result, error) {
 	}
 	batch := s.read.RecordBatch()
 	batch.Retain() // the reader drops its own reference on the next Next
-	result := &Result{Batch: batch}
+	result := &Result{Batch: batch, AppMetadata: s.read.LatestAppMetadata()}
 	if s.opts.batchBill {
-		result.Bill = batchBill(s.read.LatestAppMetadata())
+		result.Bill, result.AppMetadata = batchBill(result.AppMetadata)
+	}
+	if s.opts.onError == udfgate.OnErrorReject {
+		result.Errors, _ = batch.Column(int(batch.NumCols()) - 1).(*array.String) // start has seen its type
 	}
 	return result, nil
 }
 
-// Schema is that of the answers: one column, named after the function. It
-// waits for the gateway's first message.
-func (s *Stream) Schema() (*arrow.Schema, error) {
-	if err := s.start(); err != nil {
-		return nil, err
+// Results ranges over the answers that are still to come, up to the end of the
+// call. An error is the last thing it yields. Leaving the loop leaves the
+// stream open.
+func (s *Stream) Results() iter.Seq2[*Result, error] {
+	return func(yield func(*Result, error) bool) {
+		for {
+			result, err := s.Recv()
+			if isEOF(err) || !yield(result, err) || err != nil {
+				return
+			}
+		}
 	}
-	return s.read.Schema(), nil
+}
+
+// Schema is that of the answers: a column named after the function, and with
+// WithOnError(OnErrorReject) the column "error". It waits for the gateway's
+// first message.
+func (s *Stream) Schema() (*arrow.Schema, error) {
+	if s.schema == nil {
+		if err := s.start(); err != nil {
+			return nil, err
+		}
+	}
+	return s.schema, nil
 }
 
 // start waits for the schema of the answers, unless it is there.
@@ -121,44 +153,60 @@ func (s *Stream) start() error {
 	if err != nil {
 		return s.finish(err)
 	}
-	s.read = r
+	s.read, s.schema = r, r.Schema()
+	if s.opts.onError == udfgate.OnErrorReject && !hasErrors(s.schema) {
+		return s.finish(fmt.Errorf("wanted the results and a column %q of utf8, got %v", errorColumn, s.schema.Fields()))
+	}
 	return nil
+}
+
+func hasErrors(s *arrow.Schema) bool {
+	last := s.NumFields() - 1
+	return last > 0 && s.Field(last).Name == errorColumn && s.Field(last).Type.ID() == arrow.STRING
 }
 
 // finish remembers how the call ended and takes the bill from the trailer. The
 // error that the connection gave stands over what arrow made of it.
 func (s *Stream) finish(err error) error {
-	if s.rpc.err != nil {
+	ended := s.rpc.err != nil // only then is the trailer there
+	if ended {
 		err = s.rpc.err
 	}
 	s.end = io.EOF
 	switch {
 	case err == nil || isEOF(err):
-	case s.rpc.err != nil:
-		e := parseError(err, s.rpc.stream.Trailer())
-		if e.Reason == "" { // grpc's own words: they name no function
-			e.Message = s.name + ": " + e.Message
-		}
-		s.end = e
+	case ended:
+		s.end = named(s.name, parseError(err, s.rpc.stream.Trailer()))
 	default: // the bytes came, but not as the schema said
 		s.end = fmt.Errorf("%s: answer: %w", s.name, err)
 	}
-	if s.rpc.err != nil { // only then is the trailer there
+	if ended {
 		s.settle()
 	}
+	if s.read != nil {
+		s.read.Release()
+		s.read = nil
+	}
+	s.cancel() // frees the timer, and ends a call whose answer was no use
 	return s.end
 }
 
+// named puts a function's name before grpc's own words, which have none.
+func named(name string, e *Error) *Error {
+	if e.Reason == "" {
+		e.Message = name + ": " + e.Message
+	}
+	return e
+}
+
 func (s *Stream) settle() {
-	s.once.Do(func() {
-		bill := parseBill([]byte(first(s.rpc.stream.Trailer(), "udfgate-bill")))
-		s.mu.Lock()
-		s.bill = bill
-		s.mu.Unlock()
-		if s.opts.onBill != nil && bill != nil {
-			s.opts.onBill(bill)
-		}
-	})
+	bill := parseBill([]byte(first(s.rpc.stream.Trailer(), "udfgate-bill")))
+	s.mu.Lock()
+	s.bill = bill
+	s.mu.Unlock()
+	if s.opts.onBill != nil && bill != nil {
+		s.opts.onBill(bill)
+	}
 }
 
 // Bill is the whole call's, once Recv has returned io.EOF or an *Error; nil
@@ -188,14 +236,17 @@ func (r *receiver) Recv() (*flight.FlightData, error) {
 	return d, err
 }
 
-func batchBill(appMetadata []byte) *udfgate.Bill {
+// batchBill reads an answer's app_metadata under WithBatchBill: the batch's
+// bill, and what the caller sent with the batch.
+func batchBill(appMetadata []byte) (bill *udfgate.Bill, app []byte) {
 	var box struct {
 		Bill json.RawMessage `json:"bill"`
+		App  []byte          `json:"app"`
 	}
 	if json.Unmarshal(appMetadata, &box) != nil {
-		return nil
+		return nil, appMetadata
 	}
-	return parseBill(box.Bill)
+	return parseBill(box.Bill), box.App
 }
 
 // parseBill is nil for what is no bill: a missing one must not fail a call.

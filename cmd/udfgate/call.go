@@ -2,27 +2,32 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/udfgate/udfgate"
 	client "github.com/udfgate/udfgate/clients/go"
 	"github.com/udfgate/udfgate/internal/tabular"
 )
 
 type callCmd struct {
 	clientFlags
-	Name      string   `arg:"" help:"Function to call, as udfgate functions lists it."`
-	Args      string   `placeholder:"ROWS" help:"Rows as JSON, e.g. '[[12,18],[7,null]]'."`
-	Input     string   `placeholder:"FILE" help:"Rows from a CSV file with a header (- for stdin; .gz is unpacked)."`
-	Columns   []string `placeholder:"A,B" help:"Columns of --input to take, in the order of the arguments."`
-	CSVNull   string   `name:"csv-null" placeholder:"TEXT" help:"A further spelling of null in CSV, e.g. NA."`
-	BatchRows int      `default:"65536" placeholder:"N" help:"Rows sent in one batch (${default})."`
-	JSON      bool     `help:"Print one JSON array with an element per row."`
-	Bill      bool     `help:"Print where the time went."`
+	Name        string   `arg:"" help:"Function to call, as udfgate functions lists it."`
+	Args        string   `placeholder:"ROWS" help:"Rows as JSON, e.g. '[[12,18],[7,null]]'."`
+	Input       string   `placeholder:"FILE" help:"Rows from a Parquet, Arrow, JSONL or CSV file, by its extension (- for stdin; .gz of the last two is unpacked)."`
+	InputFormat string   `enum:"csv,jsonl,arrow,parquet," default:"" placeholder:"FORMAT" help:"What --input is, whatever its name: csv, jsonl, arrow or parquet. Stdin is CSV unless this says otherwise."`
+	Columns     []string `placeholder:"A,B" help:"Columns of --input to take, in the order of the arguments."`
+	CSVNull     string   `name:"csv-null" placeholder:"TEXT" help:"A further spelling of null in CSV, e.g. NA."`
+	BatchRows   int      `default:"65536" placeholder:"N" help:"Rows sent in one batch (${default})."`
+	Output      string   `placeholder:"FILE" help:"Write the input's columns and the result to a Parquet, Arrow, JSONL or CSV file, by its extension, instead of printing."`
+	OnError     string   `enum:"fail,null,reject," default:"" placeholder:"HOW" help:"What a row that raises becomes: fail ends the call, null makes it null, reject answers its error beside it. Default: the function's own."`
+	JSON        bool     `help:"Print one JSON array with an element per row."`
+	Bill        bool     `help:"Print where the time went."`
 }
 
 // Help is kong's: it stands below the one line of the command.
@@ -35,6 +40,14 @@ func (c *callCmd) Run(con *console) error {
 	if err := c.consistent(); err != nil {
 		return err
 	}
+	var file *outputFile
+	if c.Output != "" {
+		var err error
+		if file, err = newOutputFile(c.Output, c.Input); err != nil {
+			return err
+		}
+		defer file.discard()
+	}
 	ctx, stop := interruptible()
 	defer stop()
 	gate, done, err := c.connect(ctx, con)
@@ -46,23 +59,55 @@ func (c *callCmd) Run(con *console) error {
 	if err != nil {
 		return callFailed(err)
 	}
-	source, closeSource, err := c.source(con, function)
+	source, closeSource, err := c.source(con, function, file)
 	if err != nil {
 		return err
 	}
 	defer closeSource()
-
 	out := bufio.NewWriter(con.out)
-	answers := c.printer(out, function)
-	j := job{gate: gate, function: function, source: source, batchRows: c.BatchRows, each: answers.each}
-	o, err := j.run(ctx)
-	if err == nil {
-		err = answers.end()
+	var answers printer = file
+	if file == nil {
+		answers = c.printer(out, function)
+	} else if err := file.open(source.Kept(), c.answers(function)); err != nil {
+		return err
 	}
+	o, err := c.run(ctx, con, job{gate: gate, function: function, source: source, batchRows: c.BatchRows, onError: udfgate.OnError(c.OnError)}, answers)
 	if c.Bill && o.bill != nil {
 		err = errors.Join(err, c.printBill(con, out, o))
 	}
 	return errors.Join(err, out.Flush())
+}
+
+// run does the job to the end of its output, and says which rows failed.
+func (c *callCmd) run(ctx context.Context, con *console, j job, answers printer) (outcome, error) {
+	var failed failures
+	j.each = func(in *tabular.Rows, out *client.Result) error {
+		if out.Errors != nil {
+			failed.each(out.Errors)
+		}
+		return answers.each(in, out)
+	}
+	// Rows that run over the same screen need no bar, and would be broken by it.
+	bar := newProgress(con.err)
+	if c.JSON && c.Output == "" && isTerminal(con.out) {
+		bar = nil
+	}
+	if bar != nil {
+		j.progress = bar.show
+	}
+	o, err := j.run(ctx)
+	bar.clear()
+	if err != nil {
+		return o, err
+	}
+	if err := answers.end(); err != nil {
+		return o, err
+	}
+	if failed.rows == 0 && o.bill != nil {
+		failed.failed = o.bill.RowsFailed // without their texts
+	}
+	_, err = io.WriteString(con.err, failed.line(j.function.Name, o.rows))
+	return o, err
 }
 
 // consistent refuses flags that contradict each other.
@@ -77,58 +122,86 @@ func (c *callCmd) consistent() error {
 		return usage(what, errors.New("--columns names columns of --input, and there are only --args"), "")
 	case c.Args != "" && c.CSVNull != "":
 		return usage(what, errors.New("--csv-null is a spelling in --input, and there are only --args"), "")
+	case c.Args != "" && c.InputFormat != "":
+		return usage(what, errors.New("--input-format says what --input is, and there are only --args"), "")
 	case c.BatchRows < 1:
 		return usage(what, fmt.Errorf("--batch-rows: wanted at least 1, got %d", c.BatchRows), "")
 	}
 	return nil
 }
 
+// answers are the columns that a call adds to the input's.
+func (c *callCmd) answers(f *client.Function) []arrow.Field {
+	result := f.Result
+	if udfgate.OnError(c.OnError).KeepsGoing() {
+		result.Nullable = true
+	}
+	if udfgate.OnError(c.OnError) != udfgate.OnErrorReject {
+		return []arrow.Field{result}
+	}
+	return []arrow.Field{result, {Name: "error", Type: arrow.BinaryTypes.String, Nullable: true}}
+}
+
 // source opens what --args or --input names, as rows of the function's types.
-func (c *callCmd) source(con *console, f *client.Function) (tabular.Source, func(), error) {
-	nothing := func() {}
+func (c *callCmd) source(con *console, f *client.Function, out *outputFile) (tabular.Source, func(), error) {
+	o := tabular.Options{Columns: c.Columns, Null: c.CSVNull, File: c.Input}
+	if out != nil {
+		o.Keep = tabular.KeepColumns
+		for _, field := range c.answers(f) {
+			o.Adds = append(o.Adds, field.Name)
+		}
+	}
 	if c.Args != "" {
-		rows, err := tabular.NewJSONRows(strings.NewReader(c.Args), f.Args)
+		rows, err := tabular.NewJSONRows(strings.NewReader(c.Args), f.Args, o)
 		if err != nil {
 			return nil, nil, usage("--args", err, signatureHint(f))
 		}
-		return named{rows, "--args", signatureHint(f)}, nothing, nil
+		return named{rows, "--args", signatureHint(f)}, func() {}, nil
 	}
-	if c.Input == "-" {
-		s, err := c.csv(con, con.in, "stdin", f)
-		return s, nothing, err
-	}
-	switch ext := filepath.Ext(strings.TrimSuffix(c.Input, ".gz")); ext {
-	case ".csv":
-	case ".jsonl", ".arrow", ".parquet":
-		return nil, nil, usage(c.Input, fmt.Errorf("%s input is not built yet; wanted .csv or -", ext), "")
-	default:
-		return nil, nil, usage(c.Input, fmt.Errorf("wanted a .csv or .csv.gz file, got %q", ext), "")
-	}
-	file, err := os.Open(c.Input)
+	format, err := c.format(&o)
 	if err != nil {
-		return nil, nil, usage(c.Input, cause(err), "")
+		return nil, nil, usage(c.Input, err, "")
 	}
-	s, err := c.csv(con, file, c.Input, f)
+	// A file of text that becomes one of its own kind stays as it is written.
+	if out != nil && out.format == format && (format == tabular.FormatCSV || format == tabular.FormatJSONL) {
+		o.Keep = tabular.KeepText
+	}
+	r, name, closeFile := con.in, "stdin", func() {}
+	if c.Input != "-" {
+		file, err := os.Open(c.Input)
+		if err != nil {
+			return nil, nil, usage(c.Input, cause(err), "")
+		}
+		r, name = file, c.Input
+		closeFile = func() { _ = file.Close() } // only read: nothing can be lost
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			o.Size = info.Size()
+		}
+	}
+	s, err := tabular.Open(r, format, f.Args, o)
 	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return s, func() { _ = file.Close() }, nil // only read: nothing can be lost
-}
-
-func (c *callCmd) csv(con *console, r io.Reader, name string, f *client.Function) (tabular.Source, error) {
-	file := c.Input
-	if file == "-" {
-		file = "" // no name, which says nothing
-	}
-	s, err := tabular.NewCSV(r, f.Args, tabular.CSVOptions{Columns: c.Columns, Null: c.CSVNull, File: file})
-	if err != nil {
-		return nil, usage(name, err, signatureHint(f))
+		closeFile()
+		return nil, nil, usage(name, cause(err), signatureHint(f))
 	}
 	if note := s.Note(); note != "" {
 		// The answers do not depend on it, so a stderr that cannot be written is no error.
 		_, _ = fmt.Fprintf(con.err, "udfgate: %s: %s (--columns names them)\n", name, note)
 	}
-	return named{s, name, signatureHint(f)}, nil
+	return named{s, name, signatureHint(f)}, closeFile, nil
+}
+
+// format is what --input is.
+func (c *callCmd) format(o *tabular.Options) (tabular.Format, error) {
+	switch {
+	case c.InputFormat != "":
+		o.File = "" // the name says nothing
+		return tabular.Format(c.InputFormat), nil
+	case c.Input == "-":
+		o.File = ""
+		return tabular.FormatCSV, nil
+	}
+	format, _, err := tabular.FormatOf(c.Input)
+	return format, err
 }
 
 func signatureHint(f *client.Function) string { return "the function is " + f.Signature() }
@@ -138,7 +211,7 @@ func (c *callCmd) printer(w io.Writer, f *client.Function) printer {
 	if c.JSON {
 		return &jsonPrinter{w: w}
 	}
-	return newTablePrinter(w, f)
+	return newTablePrinter(w, f, c.answers(f))
 }
 
 func (c *callCmd) printBill(con *console, out io.Writer, o outcome) error {

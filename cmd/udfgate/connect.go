@@ -101,7 +101,8 @@ func embed(ctx context.Context, con *console, paths []string, python string) (ad
 		paths: paths, python: python, cores: runtime.GOMAXPROCS(0), log: log, listen: []string{addr}, http: "off",
 		timeout: timeoutDefault, queueTimeout: queueTimeoutDefault, drainTimeout: drainTimeoutDefault,
 		maxQueue: maxQueueDefault, messageBytesMax: messageBytesMaxDefault, batchRowsMax: batchRowsMaxDefault,
-		inflightBytesMax: inflightDefault(),
+		inflightBytesMax: inflightDefault(), openStreamsMax: openStreamsMaxDefault,
+		config: con.config, debug: con.debug,
 	})
 	if err != nil {
 		remove()

@@ -117,15 +117,15 @@ func (d *demoCmd) one(ctx context.Context, out io.Writer, gate *client.Client, f
 		return demoResult{}, usage("--data "+d.Data, cause(err), "")
 	}
 	defer data.Close()
-	rows, err := tabular.NewCSV(data, f.Args, tabular.CSVOptions{Null: "NA", File: d.Data})
+	rows, err := tabular.NewCSV(data, f.Args, tabular.Options{Null: "NA", File: d.Data})
 	if err != nil {
 		return demoResult{}, usage(d.Data, err, signatureHint(f))
 	}
-	sample := newTablePrinter(out, f)
+	sample := newTablePrinter(out, f, []arrow.Field{f.Result})
 	sample.max = demoSampleRows
 	each := sample.each
 	if d.JSON {
-		each = func(arrow.RecordBatch, arrow.Array) error { return nil }
+		each = func(*tabular.Rows, *client.Result) error { return nil }
 	}
 	o, err := (&job{gate: gate, function: f, source: named{rows, d.Data, signatureHint(f)}, batchRows: demoBatchRows, each: each}).run(ctx)
 	if err != nil {

@@ -18,65 +18,107 @@ import (
 	"github.com/udfgate/udfgate/pool"
 )
 
-// served is what the paths on the command line come to.
+// served is what the arguments of serve come to.
 type served struct {
 	modules []pool.Module
-	path    []string // folders of the files, for sys.path
+	path    []string          // folders of the files and modules, for sys.path
+	from    map[string]string // the argument or file of each module, by its name
 }
 
-// findServed resolves FILE.py… and DIR. Files are opened once here, so that a
-// missing one is the caller's mistake and not a failing worker.
+// named is whether a module is served that the worker imports by this name.
+func (s *served) named(module string) bool {
+	return slices.Contains(s.modules, pool.Module{Name: module})
+}
+
+// findServed resolves FILE.py…, DIR and pkg.module. Files are opened once here,
+// so that a missing one is the caller's mistake and not a failing worker;
+// modules can only be found by a worker.
 func findServed(paths []string) (*served, error) {
-	var files []string
+	s := &served{from: map[string]string{}}
 	for _, p := range paths {
-		more, err := listServed(p)
+		module, files, err := listServed(p)
 		if err != nil {
 			return nil, &failure{code: exitUsage, what: "serve " + p, err: err}
 		}
-		files = append(files, more...)
-	}
-	s := &served{}
-	byName := map[string]string{}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".py")
-		if other, twice := byName[name]; twice {
-			return nil, &failure{
-				code: exitNoGate, what: "serve " + file, err: fmt.Errorf("module %q is already served from %s", name, other),
-				hint: "functions are named module.function: rename one of the files",
+		if module != "" {
+			if err := s.add(pool.Module{Name: module}, p, "."); err != nil {
+				return nil, err
 			}
 		}
-		byName[name] = file
-		whole, err := filepath.Abs(file)
-		if err != nil {
-			return nil, &failure{code: exitUsage, what: "serve " + file, err: err}
-		}
-		s.modules = append(s.modules, pool.Module{Name: name, File: whole})
-		if dir := filepath.Dir(whole); !slices.Contains(s.path, dir) {
-			s.path = append(s.path, dir)
+		for _, file := range files {
+			m, dir, err := fileModule(file)
+			if err != nil {
+				return nil, &failure{code: exitUsage, what: "serve " + file, err: err}
+			}
+			if err := s.add(m, file, dir); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return s, nil
 }
 
-// moduleName is what Python writes for a module within a package.
-var moduleName = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$`)
+// fileModule is the module of a file, and the folder that it needs on its
+// path. The __init__.py of a package is the package, which only an import by
+// name makes of it.
+func fileModule(file string) (pool.Module, string, error) {
+	whole, err := filepath.Abs(file)
+	if err != nil {
+		return pool.Module{}, "", err
+	}
+	dir := filepath.Dir(whole)
+	if filepath.Base(whole) == "__init__.py" {
+		return pool.Module{Name: filepath.Base(dir)}, filepath.Dir(dir), nil
+	}
+	return pool.Module{Name: strings.TrimSuffix(filepath.Base(whole), ".py"), File: whole}, dir, nil
+}
+
+// add notes a module that came from an argument or from a file.
+func (s *served) add(m pool.Module, from, dir string) error {
+	if other, twice := s.from[m.Name]; twice {
+		return &failure{
+			code: exitNoGate, what: "serve " + from, err: fmt.Errorf("module %q is already served from %s", m.Name, other),
+			hint: "functions are named module.function: rename one of the files",
+		}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return &failure{code: exitUsage, what: "serve " + from, err: err}
+	}
+	s.from[m.Name] = from
+	s.modules = append(s.modules, m)
+	if !slices.Contains(s.path, dir) {
+		s.path = append(s.path, dir)
+	}
+	return nil
+}
+
+// moduleName is what Python writes for a module, within a package or not.
+var moduleName = regexp.MustCompile(`^[\pL_][\pL\pN_]*(\.[\pL_][\pL\pN_]*)*$`)
 
 // listServed is the file itself, or the *.py of a folder without a leading _
-// or dot, in the order of their names.
-func listServed(name string) ([]string, error) {
+// or dot, in the order of their names, or a module. What lies there comes
+// first: a module's name is only taken for one if no file or folder has it, or
+// if the folder has nothing but a package's __init__.py.
+func listServed(name string) (module string, files []string, err error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) && moduleName.MatchString(name) && filepath.Ext(name) != ".py" {
-		return nil, errors.New("serving a module by name is not built yet; give the file")
+		return name, nil, nil
 	}
 	if err != nil {
-		return nil, cause(err)
+		return "", nil, cause(err)
 	}
-	if !info.IsDir() {
-		if filepath.Ext(name) != ".py" {
-			return nil, errors.New("wanted a .py file or a folder of them")
-		}
-		return []string{name}, readable(name)
+	if info.IsDir() {
+		files, err = listFolder(name)
+		return "", files, err
 	}
+	if filepath.Ext(name) != ".py" {
+		return "", nil, errors.New("wanted a .py file or a folder of them")
+	}
+	return "", []string{name}, readable(name)
+}
+
+func listFolder(name string) ([]string, error) {
 	entries, err := os.ReadDir(name)
 	if err != nil {
 		return nil, cause(err)
@@ -92,10 +134,13 @@ func listServed(name string) ([]string, error) {
 		}
 		files = append(files, file)
 	}
-	if len(files) == 0 {
-		return nil, errors.New("the folder has no *.py to serve")
+	if len(files) > 0 {
+		return files, nil
 	}
-	return files, nil
+	if itself := filepath.Join(name, "__init__.py"); readable(itself) == nil {
+		return []string{itself}, nil
+	}
+	return nil, errors.New("the folder has no *.py to serve")
 }
 
 func readable(name string) error {

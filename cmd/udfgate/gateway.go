@@ -39,6 +39,13 @@ type settings struct {
 	maxQueue                                        int
 	messageBytesMax, batchRowsMax, inflightBytesMax int64
 
+	connectionsMax int // 0: as many as fit
+	openStreamsMax int
+
+	config *config // nil: none
+	strict bool    // each of config's functions has to be served
+	debug  debugSettings
+
 	log *slog.Logger
 }
 
@@ -70,46 +77,71 @@ func (p process) Wait() pool.Exit { return pool.Exit(p.Process.Wait()) }
 
 // startGateway loads every function, then listens. All it started is ended
 // again if it fails.
-func startGateway(ctx context.Context, s settings) (_ *gateway, err error) {
+func startGateway(ctx context.Context, s settings) (*gateway, error) {
+	g, m := newGateway(s), metrics.New(prometheus.NewRegistry())
+	b := readBuild()
+	m.Build(b.Version, b.Commit, b.Go)
+	err := g.load(ctx, m, func() error { return server.Check(g.serverConfig(nil)) })
+	if err == nil {
+		err = g.startServer(m)
+	}
+	if err != nil {
+		g.close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func newGateway(s settings) *gateway {
 	g := &gateway{set: s, done: make(chan error, 1), begun: time.Now()}
 	if g.set.workers == 0 {
 		g.set.workers = g.set.cores
 	}
-	defer func() {
-		if err != nil {
-			g.close()
-		}
-	}()
-	files, err := findServed(s.paths)
+	return g
+}
+
+// load starts the pool and makes the table of its functions. check is asked
+// before anything is loaded whether the rest could work.
+func (g *gateway) load(ctx context.Context, m *metrics.Metrics, check func() error) error {
+	files, err := findServed(g.set.paths)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	python, err := findPython(ctx, s.python)
+	python, err := findPython(ctx, g.set.python)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := metrics.New(prometheus.NewRegistry())
-	if err := server.Check(g.serverConfig(nil)); err != nil {
-		return nil, notListening(err) // before anything is loaded
+	if err := check(); err != nil {
+		return notListening(err)
 	}
-	b := readBuild()
-	m.Build(b.Version, b.Commit, b.Go)
 	if err := g.startPool(ctx, files, python, m); err != nil {
-		return nil, err
+		return err
 	}
-	return g, g.startServer(m)
+	if g.set.strict {
+		if err := g.set.config.unknownFunctions(g.pool); err != nil {
+			return err
+		}
+	}
+	var list []server.Served
+	for _, f := range g.pool.Functions() {
+		list = append(list, server.Served{Function: f, Backend: g.pool})
+	}
+	if g.table, err = server.NewCatalog(list); err != nil {
+		return &failure{code: exitNoGate, what: "serve", err: err}
+	}
+	return nil
 }
 
 func (g *gateway) startPool(ctx context.Context, files *served, python string, m *metrics.Metrics) error {
 	p, err := pool.New(ctx, pool.Config{
 		Name: poolDefault, Launcher: launcher{}, Python: python, Files: files.modules, Path: files.path,
-		WorkersMax: g.set.workers,
-		Timeout:    g.set.timeout, QueueTimeout: g.set.queueTimeout, QueueLenMax: g.set.maxQueue,
-		AnswerBytesMax: g.set.messageBytesMax, SlotLimitBytes: g.set.inflightBytesMax, SlotLimitName: "--max-inflight-bytes",
+		Overrides: g.set.config.overrides(), WorkersMax: g.set.workers,
+		Timeout: g.set.timeout, QueueTimeout: g.set.queueTimeout, QueueLenMax: g.set.maxQueue,
+		AnswerBytesMax: g.set.messageBytesMax, SlotLimitBytes: g.set.inflightBytesMax, SlotLimitName: "--max-inflight-bytes", PrivateArenas: g.set.debug.privateArenas, BillOff: g.set.debug.billOff,
 		Logger: g.set.log, Observer: m,
 	})
 	if err != nil {
-		return notStarted(err, python)
+		return notStarted(err, python, files)
 	}
 	g.pool = p
 	m.Pool(poolDefault, func() metrics.PoolState {
@@ -124,20 +156,12 @@ func (g *gateway) startPool(ctx context.Context, files *served, python string, m
 }
 
 func (g *gateway) startServer(m *metrics.Metrics) error {
-	var list []server.Served
-	for _, f := range g.pool.Functions() {
-		list = append(list, server.Served{Function: f, Backend: g.pool})
-	}
-	table, err := server.NewCatalog(list)
-	if err != nil {
-		return &failure{code: exitNoGate, what: "serve", err: err}
-	}
-	s, err := server.New(g.serverConfig(m), table)
+	s, err := server.New(g.serverConfig(m), g.table)
 	if err != nil {
 		return notListening(err)
 	}
-	g.table, g.server = table, s
-	table.SetReady(true)
+	g.server = s
+	g.table.SetReady(true)
 	go func() { g.done <- s.Serve() }()
 	return nil
 }
@@ -147,13 +171,14 @@ func (g *gateway) serverConfig(m *metrics.Metrics) server.Config {
 		Listen: g.set.listen, HTTP: g.set.http, Insecure: g.set.insecure,
 		MessageBytesMax: g.set.messageBytesMax, BatchRowsMax: g.set.batchRowsMax, InflightBytesMax: g.set.inflightBytesMax,
 		QueueTimeout: g.set.queueTimeout, DrainTimeout: cmp.Or(g.set.drainTimeout, server.DrainNow), // 0s was asked for
-		Window: min(g.set.workers, server.WindowDefault), Logger: g.set.log, Metrics: m,
+		Window: min(g.set.workers, server.WindowDefault), ConnectionsMax: g.set.connectionsMax, OpenStreamsMax: g.set.openStreamsMax, BillOff: g.set.debug.billOff,
+		Logger: g.set.log, Metrics: m,
 	}
 }
 
 // notStarted is a pool that did not come up: a file that does not load, or an
 // interpreter that does not start.
-func notStarted(err error, python string) error {
+func notStarted(err error, python string, files *served) error {
 	f := &failure{code: exitNoGate, err: err}
 	if e, ok := errors.AsType[*udfgate.Error](err); ok {
 		f.detail = e.Detail
@@ -163,11 +188,23 @@ func notStarted(err error, python string) error {
 		if e.File != "" {
 			f.what += " " + filepath.Base(e.File)
 		}
-		if e.Class == "ModuleNotFoundError" {
-			f.hint = "workers run " + python + "; --python PATH takes the environment that has it"
-		}
+		f.hint = loadHint(e, python, files)
 	}
 	return f
+}
+
+// loadHint is what to do about a file or module that does not load; empty if
+// its error says all.
+func loadHint(e *pool.LoadError, python string, files *served) string {
+	switch {
+	case files.named(e.File):
+		return "it is no file or folder here, and as a module it is looked for in this folder and in " + python
+	case strings.Contains(e.Message, "attempted relative import"):
+		return "a file is loaded on its own; a module of a package is served by its name: udfgate serve pkg.module"
+	case e.Class == "ModuleNotFoundError":
+		return "workers run " + python + "; --python PATH takes the environment that has it"
+	}
+	return ""
 }
 
 // refused is the class of what a worker itself finds wrong with a file; the
@@ -210,6 +247,12 @@ func notListening(err error) error {
 // announce writes the start-up lines: what is served, by how many workers,
 // where.
 func (g *gateway) announce(log *slog.Logger) {
+	if d := g.set.debug; d.text != "" {
+		log.Warn("set for measuring only, not for a service", slog.String(strings.ToLower(debugVariable), d.text))
+	}
+	if text := platformLacks(); text != "" {
+		log.Warn(text) //nolint:sloglint // one sentence per system, for people
+	}
 	for _, f := range g.pool.Functions() {
 		log.Info("serving", slog.String("function", f.Canonical()), slog.String("signature", f.Signature()),
 			slog.String("version", f.Version))

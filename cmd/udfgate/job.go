@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/udfgate/udfgate"
 	client "github.com/udfgate/udfgate/clients/go"
 	"github.com/udfgate/udfgate/internal/tabular"
@@ -25,9 +24,12 @@ type job struct {
 	function  *client.Function
 	source    tabular.Source // its errors are the job's, as they are
 	batchRows int
+	onError   udfgate.OnError // empty: the function's own
 	// each is given every batch with its answer, in order. Neither is valid
 	// after it returns.
-	each func(in arrow.RecordBatch, out arrow.Array) error
+	each func(in *tabular.Rows, out *client.Result) error
+	// progress, if not nil, is told how much is answered.
+	progress func(rows int64, share float64)
 }
 
 // outcome is what a job did; the bill is nil if the gateway sent none.
@@ -50,15 +52,15 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 	// the function declares.
 	schema := j.function.Schema()
 	if first != nil {
-		schema = first.Schema()
+		schema = first.Args.Schema()
 	}
-	stream, err := j.gate.Stream(ctx, j.function.Name, schema)
+	stream, err := j.gate.Stream(ctx, j.function.Name, schema, client.WithOnError(j.onError))
 	if err != nil {
 		return o, callFailed(err)
 	}
 	defer stream.Close()
 
-	f := &flow{job: j, stream: stream, pending: make(chan arrow.RecordBatch, windowBatches)}
+	f := &flow{job: j, stream: stream, pending: make(chan *tabular.Rows, windowBatches)}
 	group, _ := errgroup.WithContext(ctx)
 	group.Go(func() error { return f.send(first) })
 	group.Go(func() error { return f.receive(&o) })
@@ -74,15 +76,15 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 type flow struct {
 	*job
 	stream   *client.Stream
-	pending  chan arrow.RecordBatch // sent, not yet answered; bounds the window
+	pending  chan *tabular.Rows // sent, not yet answered; bounds the window
 	inputErr error
 }
 
-func (f *flow) send(batch arrow.RecordBatch) error {
+func (f *flow) send(batch *tabular.Rows) error {
 	defer close(f.pending)
 	for batch != nil {
 		f.pending <- batch
-		if err := f.stream.Send(batch); err != nil {
+		if err := f.stream.Send(batch.Args); err != nil {
 			return nil // the receiver learns why the call ended
 		}
 		var err error
@@ -120,9 +122,12 @@ func (f *flow) answers(o *outcome) error {
 		if !sent {
 			return fmt.Errorf("%s: got an answer to no batch", f.function.Name)
 		}
-		err = f.answer(in, result.Batch)
-		o.rows += in.NumRows()
+		err = f.answer(in, result)
+		o.rows += in.Len()
 		o.batches++
+		if f.progress != nil {
+			f.progress(o.rows, in.Share)
+		}
 		in.Release()
 		result.Batch.Release()
 		if err != nil {
@@ -146,7 +151,7 @@ func (f *flow) located(err error, o *outcome) error {
 			if !sent {
 				return err
 			}
-			row += before.NumRows()
+			row += before.Len()
 			before.Release()
 		default: // a batch that was never sent: the gateway is mistaken
 			return err
@@ -174,11 +179,11 @@ func (f *flow) allAnswered() error {
 	return nil
 }
 
-func (f *flow) answer(in, out arrow.RecordBatch) error {
-	if out.NumRows() != in.NumRows() || out.NumCols() < 1 {
-		return fmt.Errorf("%s: wanted %d rows in one column back, got %d in %d", f.function.Name, in.NumRows(), out.NumRows(), out.NumCols())
+func (f *flow) answer(in *tabular.Rows, out *client.Result) error {
+	if out.Batch.NumRows() != in.Len() || out.Batch.NumCols() < 1 {
+		return fmt.Errorf("%s: wanted %d rows in one column back, got %d in %d", f.function.Name, in.Len(), out.Batch.NumRows(), out.Batch.NumCols())
 	}
-	return f.each(in, out.Column(0))
+	return f.each(in, out)
 }
 
 // errInterrupted is the end of a client command by a signal.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/udfgate/udfgate"
 	client "github.com/udfgate/udfgate/clients/go"
+	"github.com/udfgate/udfgate/internal/tabular"
 )
 
 // The row of an error is counted in the whole input, whatever its text holds.
@@ -32,9 +32,9 @@ func TestLocated(t *testing.T) {
 			if test.err.Batch == 0 {
 				o = &outcome{}
 			}
-			f := &flow{pending: make(chan arrow.RecordBatch, windowBatches)}
-			f.pending <- ints(1, 2)
-			f.pending <- ints(1, 2, 3)
+			f := &flow{pending: make(chan *tabular.Rows, windowBatches)}
+			f.pending <- &tabular.Rows{Args: ints(1, 2)}
+			f.pending <- &tabular.Rows{Args: ints(1, 2, 3)}
 			got, ok := errors.AsType[*client.Error](f.located(&test.err, o))
 			if !ok || got.Row != test.row || got.Message != test.message {
 				t.Errorf("got row %d, %s, want row %d, %s", got.Row, got.Message, test.row, test.message)

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -33,19 +35,26 @@ func dropEmptyVariables() {
 }
 
 // commands is the command line. Precedence of every value: flag, then
-// variable, then default.
+// variable, then the file of --config, then default.
 type commands struct {
+	Config string `placeholder:"FILE" help:"YAML file with values of flags and options of functions."`
+
 	Serve     serveCmd     `cmd:"" help:"Start the gateway over Python files."`
 	Call      callCmd      `cmd:"" help:"Call one function with rows from the command line or a file."`
 	Functions functionsCmd `cmd:"" help:"List what a gateway serves."`
 	Demo      demoCmd      `cmd:"" help:"Run the example functions over a file and print the bill."`
 	Version   versionCmd   `cmd:"" help:"Print version, commit, Go and platform."`
+
+	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
 }
 
-// console is where a command reads and prints.
+// console is where a command reads and prints, and what was said to all of
+// them.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
+	config   *config
+	debug    debugSettings
 }
 
 // exited carries kong's wish to end the program (after --help) up to run.
@@ -69,7 +78,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 			panic(r)
 		}
 	}()
-	parser, err := kong.New(&commands{},
+	file := &config{}
+	parser := newParser(&commands{}, file, stdout, stderr)
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return report(stderr, wrongUse(parsed, file, err))
+	}
+	d, err := parseDebug(os.Getenv(debugVariable))
+	if err != nil {
+		return report(stderr, err)
+	}
+	return report(stderr, parsed.Run(&console{in: stdin, out: stdout, err: stderr, config: file, debug: d}))
+}
+
+// newParser puts the command line into c and what --config names into file.
+func newParser(c *commands, file *config, stdout, stderr io.Writer) *kong.Kong {
+	parser, err := kong.New(c,
 		kong.Name("udfgate"),
 		kong.Description("A gateway for user-defined functions that itemises what every call cost."),
 		kong.DefaultEnvars("UDFGATE"),
@@ -77,27 +101,41 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		kong.Exit(func(code int) { panic(exited(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.TypeMapper(sizeType, kong.MapperFunc(decodeSize)),
+		kong.Bind(file),
 	)
 	if err != nil {
-		panic(err) // the struct above is wrong: no input can cause this
+		panic(err) // a command's struct is wrong: no input can cause this
 	}
-	parsed, err := parser.Parse(args)
-	if err != nil {
-		return report(stderr, wrongUse(parsed, err))
-	}
-	return report(stderr, parsed.Run(&console{in: stdin, out: stdout, err: stderr}))
+	return parser
 }
 
-// wrongUse adds to kong's one-line error where the flags are listed.
-func wrongUse(parsed *kong.Context, err error) error {
+// flagNamed is a flag as the first word of an error names it.
+var flagNamed = regexp.MustCompile(`^(?:[a-z]+: )?--([a-z][a-z-]*)`)
+
+// wrongUse adds to kong's one-line error where the flags are listed, and where
+// a value came from if it does not stand on the command line.
+func wrongUse(parsed *kong.Context, file *config, err error) error {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f // the file of --config
+	}
 	command := "udfgate"
 	var parse *kong.ParseError
 	if errors.As(err, &parse) {
 		parsed = parse.Context
 	}
-	if parsed != nil {
-		if node := parsed.Selected(); node != nil {
-			command += " " + node.Name
+	if parsed == nil {
+		return &failure{code: exitUsage, err: err, hint: "see udfgate --help"}
+	}
+	flags := parsed.Model.Flags
+	if node := parsed.Selected(); node != nil {
+		command += " " + node.Name
+		flags = slices.Concat(node.Flags, flags)
+	}
+	if named := flagNamed.FindStringSubmatch(err.Error()); named != nil && !strings.Contains(err.Error(), "(from ") {
+		for _, flag := range flags {
+			if flag.Name == named[1] {
+				err = fmt.Errorf("%w%s", err, file.from(parsed, flag))
+			}
 		}
 	}
 	return &failure{code: exitUsage, err: err, hint: "see " + command + " --help"}
@@ -118,11 +156,13 @@ const (
 )
 
 // failure is an error that knows its exit status. What is printed is
-// "udfgate: what: why", then the hint, then the detail.
+// "udfgate: what: why", such a line for each of also, then the hint, then the
+// detail.
 type failure struct {
 	code   int
 	what   string // may be empty
 	err    error
+	also   []error // more of the same kind
 	hint   string
 	detail string
 }
@@ -146,6 +186,10 @@ func report(stderr io.Writer, err error) int {
 		f = &failure{code: exitFailed, err: err}
 	}
 	lines := []string{"udfgate: " + oneLine(f.Error())}
+	for _, err := range f.also {
+		more := failure{what: f.what, err: err}
+		lines = append(lines, "udfgate: "+oneLine(more.Error()))
+	}
 	if f.hint != "" {
 		lines = append(lines, f.hint)
 	}

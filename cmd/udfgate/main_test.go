@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -44,6 +43,7 @@ func TestScripts(t *testing.T) {
 			"hold":      scriptHold,
 			"terminate": scriptTerminate,
 			"hangup":    scriptHangUp,
+			"tables":    scriptTables,
 		},
 	})
 }
@@ -102,36 +102,17 @@ func scriptHangUp(ts *testscript.TestScript, _ bool, args []string) {
 // The defaults that embedded gateways take are those of serve's flags.
 func TestDefaults(t *testing.T) {
 	var c commands
-	parser, err := kong.New(&c, kong.TypeMapper(sizeType, kong.MapperFunc(decodeSize)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := newParser(&c, &config{}, io.Discard, io.Discard)
 	if _, err := parser.Parse([]string{"serve", "f.py"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := parser.Parse([]string{"demo"}); err != nil {
 		t.Fatal(err)
 	}
-	got := []any{c.Demo.Data, c.Serve.Timeout, c.Serve.QueueTimeout, c.Serve.DrainTimeout, c.Serve.MaxQueue, int64(c.Serve.MaxMessageBytes), c.Serve.MaxBatchRows}
-	want := []any{demoData, timeoutDefault, queueTimeoutDefault, drainTimeoutDefault, maxQueueDefault, int64(messageBytesMaxDefault), batchRowsMaxDefault}
+	got := []any{c.Demo.Data, c.Serve.Timeout, c.Serve.QueueTimeout, c.Serve.DrainTimeout, c.Serve.MaxQueue, int64(c.Serve.MaxMessageBytes), c.Serve.MaxBatchRows, c.Serve.MaxStreams}
+	want := []any{demoData, timeoutDefault, queueTimeoutDefault, drainTimeoutDefault, maxQueueDefault, int64(messageBytesMaxDefault), batchRowsMaxDefault, openStreamsMaxDefault}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("flags %v, constants %v", got, want)
-	}
-}
-
-// Every flag has its variable, and the flag wins.
-func TestVariables(t *testing.T) {
-	parser, err := kong.New(&commands{}, kong.DefaultEnvars("UDFGATE"), kong.TypeMapper(sizeType, kong.MapperFunc(decodeSize)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range parser.Model.Children {
-		for _, flag := range command.Flags {
-			want := "UDFGATE_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-			if len(flag.Envs) != 1 || flag.Envs[0] != want {
-				t.Errorf("%s --%s: variable %v, want %s", command.Name, flag.Name, flag.Envs, want)
-			}
-		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/dustin/go-humanize"
@@ -17,7 +18,7 @@ const tableRowsMax = 40
 
 // printer takes batches with their answers, then ends the output.
 type printer interface {
-	each(in arrow.RecordBatch, out arrow.Array) error
+	each(in *tabular.Rows, out *client.Result) error
 	end() error
 }
 
@@ -35,7 +36,7 @@ type named struct {
 	name, hint string
 }
 
-func (n named) Next(rowsMax int) (arrow.RecordBatch, error) {
+func (n named) Next(rowsMax int) (*tabular.Rows, error) {
 	batch, err := n.Source.Next(rowsMax)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, usage(n.name, err, n.hint)
@@ -51,16 +52,22 @@ type jsonPrinter struct {
 	buf []byte
 }
 
-func (p *jsonPrinter) each(_ arrow.RecordBatch, out arrow.Array) error {
+func (p *jsonPrinter) each(_ *tabular.Rows, out *client.Result) error {
 	p.buf = p.buf[:0]
-	for i := range out.Len() {
+	for i := range int(out.Batch.NumRows()) {
 		if p.any {
 			p.buf = append(p.buf, ',')
 		} else {
 			p.buf = append(p.buf, '[')
 			p.any = true
 		}
-		p.buf = tabular.AppendJSON(p.buf, out, i)
+		if out.Errors == nil {
+			p.buf = tabular.AppendJSON(p.buf, out.Batch.Column(0), i)
+			continue
+		}
+		p.buf = tabular.AppendJSON(append(p.buf, `{"value":`...), out.Batch.Column(0), i)
+		p.buf = tabular.AppendJSON(append(p.buf, `,"error":`...), out.Errors, i)
+		p.buf = append(p.buf, '}')
 	}
 	_, err := p.w.Write(p.buf)
 	return err
@@ -75,17 +82,27 @@ func (p *jsonPrinter) end() error {
 	return err
 }
 
-// tablePrinter keeps the first rows, arguments and answer, and counts the rest.
-type tablePrinter struct {
-	w    io.Writer
-	grid grid
-	max  int
-	rows int64
+// answers are the columns of an answer that are of use here: the results, and
+// their errors if these were asked for.
+func answers(out *client.Result) []arrow.Array {
+	if out.Errors == nil {
+		return []arrow.Array{out.Batch.Column(0)}
+	}
+	return []arrow.Array{out.Batch.Column(0), out.Errors}
 }
 
-func newTablePrinter(w io.Writer, f *client.Function) *tablePrinter {
-	p := &tablePrinter{w: w, max: tableRowsMax}
-	for _, field := range append(append([]arrow.Field(nil), f.Args...), f.Result) {
+// tablePrinter keeps the first rows, arguments and answers, and counts the rest.
+type tablePrinter struct {
+	w       io.Writer
+	grid    grid
+	max     int
+	answers int // columns
+	rows    int64
+}
+
+func newTablePrinter(w io.Writer, f *client.Function, answers []arrow.Field) *tablePrinter {
+	p := &tablePrinter{w: w, max: tableRowsMax, answers: len(answers)}
+	for _, field := range append(append([]arrow.Field(nil), f.Args...), answers...) {
 		p.grid.head = append(p.grid.head, printable(field.Name))
 		p.grid.right = append(p.grid.right, numeric(field.Type))
 	}
@@ -96,15 +113,16 @@ func numeric(t arrow.DataType) bool {
 	return arrow.IsInteger(t.ID()) || arrow.IsFloating(t.ID())
 }
 
-func (p *tablePrinter) each(in arrow.RecordBatch, out arrow.Array) error {
-	for i := 0; i < out.Len() && len(p.grid.rows) < p.max; i++ {
+func (p *tablePrinter) each(in *tabular.Rows, out *client.Result) error {
+	columns := append(slices.Clone(in.Args.Columns()), answers(out)[:p.answers]...)
+	for i := 0; i < int(out.Batch.NumRows()) && len(p.grid.rows) < p.max; i++ {
 		var cells []string
-		for _, column := range in.Columns() {
+		for _, column := range columns {
 			cells = append(cells, cellText(column, i))
 		}
-		p.grid.add(append(cells, cellText(out, i))...)
+		p.grid.add(cells...)
 	}
-	p.rows += int64(out.Len())
+	p.rows += out.Batch.NumRows()
 	return nil
 }
 
@@ -122,7 +140,7 @@ func (p *tablePrinter) end() error {
 // cellText shows a value so that no two look alike: null is bare, the empty
 // text and the text "null" are quoted.
 func cellText(a arrow.Array, i int) string {
-	if a.IsNull(i) {
+	if tabular.IsNull(a, i) {
 		return "null"
 	}
 	text := string(tabular.AppendText(nil, a, i))

@@ -22,10 +22,14 @@ const (
 	maxQueueDefault        = pool.QueueLenDefault
 	messageBytesMaxDefault = 256 << 20
 	batchRowsMaxDefault    = 16777216
+	openStreamsMaxDefault  = 16384
 )
 
+// connectionsMax is the most that --max-connections takes.
+const connectionsMax = 1 << 20
+
 type serveCmd struct {
-	Paths []string `arg:"" name:"file" help:"Python files, or a folder of them."`
+	Paths []string `arg:"" optional:"" name:"file" help:"Python files, folders of them, or modules by name."`
 
 	Listen   []string `default:"127.0.0.1:8815" placeholder:"ADDR" help:"Flight address: host:port or unix:/path; port 0 picks one (${default}). Repeatable."`
 	HTTP     string   `name:"http" default:"127.0.0.1:8816" placeholder:"ADDR" help:"HTTP address, or off (${default})."`
@@ -42,9 +46,15 @@ type serveCmd struct {
 	MaxBatchRows     int  `default:"16777216" placeholder:"N" help:"Most rows of a batch (${default})."`
 	MaxInflightBytes size `placeholder:"SIZE" help:"Most bytes of batches and answers at once (default: a quarter of the memory)."`
 
+	MaxConnections int `placeholder:"N" help:"Most open connections (default: as many as fit, at most 4096)."`
+	MaxStreams     int `default:"16384" placeholder:"N" help:"Most open calls of all connections (${default})."`
+
+	DryRun bool `help:"Load the functions, print what would be served, and end."`
+	JSON   bool `help:"With --dry-run: print them as JSON."`
+
 	ReadyFile string `placeholder:"PATH" help:"JSON file written once all functions are loaded."`
-	LogFormat string `default:"text" enum:"text,json" placeholder:"F" help:"text or json (${default})."`
-	LogLevel  string `default:"info" enum:"debug,info,warn,error" placeholder:"L" help:"debug, info, warn or error (${default})."`
+	LogFormat string `default:"text" enum:"text,json" placeholder:"F" help:"Form of the log lines: text or json (${default})."`
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" placeholder:"L" help:"Least level that is logged: debug, info, warn or error (${default})."`
 }
 
 // Help is kong's: it stands below the one line of the command.
@@ -59,6 +69,10 @@ func (s *serveCmd) Validate() error {
 		return fmt.Errorf("--workers: wanted at least 1, got %d", s.Workers)
 	case s.MaxQueue < 1:
 		return fmt.Errorf("--max-queue: wanted at least 1, got %d", s.MaxQueue)
+	case s.MaxConnections < 0 || s.MaxConnections > connectionsMax:
+		return fmt.Errorf("--max-connections: wanted 1 to %d, got %d", connectionsMax, s.MaxConnections)
+	case s.MaxStreams < 1:
+		return fmt.Errorf("--max-streams: wanted at least 1, got %d", s.MaxStreams)
 	case s.MaxBatchRows < 1:
 		return fmt.Errorf("--max-batch-rows: wanted at least 1, got %d", s.MaxBatchRows)
 	case s.Timeout <= 0:
@@ -73,9 +87,22 @@ func (s *serveCmd) Validate() error {
 
 // Run serves until a signal.
 func (s *serveCmd) Run(con *console) error {
+	if s.DryRun && s.LogLevel == "info" {
+		s.LogLevel = "warn" // what is printed says the rest
+	}
 	log, err := newLogger(con.err, s.LogFormat, s.LogLevel)
 	if err != nil {
 		return usage("", err, "")
+	}
+	if len(s.Paths) == 0 {
+		s.Paths = con.config.files
+	}
+	if len(s.Paths) == 0 {
+		return usage("serve", errors.New("wanted something to serve, got nothing"),
+			"give FILE.py, a folder or pkg.module, or files: in the file of --config; see udfgate serve --help")
+	}
+	if s.DryRun {
+		return s.dryRun(con, log)
 	}
 	if err := prepareReady(s.ReadyFile); err != nil {
 		return usage("--ready-file "+s.ReadyFile, cause(err), "")
@@ -83,7 +110,7 @@ func (s *serveCmd) Run(con *console) error {
 	defer ignoreHangups(log)()
 	ctx, restore := interruptible()
 	defer restore()
-	g, err := startGateway(ctx, s.settings(log))
+	g, err := startGateway(ctx, s.settings(con, log))
 	if err != nil {
 		if ctx.Err() != nil {
 			log.Info("stopped before it was ready")
@@ -135,7 +162,7 @@ func ignoreHangups(log *slog.Logger) (stop func()) {
 	}
 }
 
-func (s *serveCmd) settings(log *slog.Logger) settings {
+func (s *serveCmd) settings(con *console, log *slog.Logger) settings {
 	inflight := int64(s.MaxInflightBytes)
 	if inflight == 0 {
 		inflight = inflightDefault()
@@ -146,6 +173,8 @@ func (s *serveCmd) settings(log *slog.Logger) settings {
 		timeout: s.Timeout, queueTimeout: s.QueueTimeout, drainTimeout: s.DrainTimeout,
 		maxQueue: s.MaxQueue, messageBytesMax: int64(s.MaxMessageBytes),
 		batchRowsMax: int64(s.MaxBatchRows), inflightBytesMax: inflight,
+		connectionsMax: s.MaxConnections, openStreamsMax: s.MaxStreams,
+		config: con.config, strict: true, debug: con.debug,
 	}
 }
 

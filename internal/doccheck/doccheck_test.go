@@ -27,6 +27,7 @@ var (
 	// of a histogram: what Prometheus adds to the name.
 	histogramPart = regexp.MustCompile(`_(bucket|sum|count)$`)
 	flagRow       = regexp.MustCompile("^\\| `--([a-z0-9-]+)` \\|")
+	variableName  = regexp.MustCompile(`\bUDFGATE_[A-Z_]+\b`)
 	heading       = regexp.MustCompile(`(?m)^(#{1,6}) +(.+?) *$`)
 	fence         = regexp.MustCompile("(?ms)^(```|~~~).*?^(```|~~~)$")
 	codeSpan      = regexp.MustCompile("`[^`\n]*`")
@@ -191,38 +192,145 @@ func TestBillKeys(t *testing.T) {
 }
 
 // Every flag has a row in the section of its command in docs/configuration.md,
-// with its variable and its default, and every row there is a flag.
+// with its variable, its key and its default, and every row there is a flag.
 func TestFlags(t *testing.T) {
 	page, types := read(t, "docs/configuration.md"), structs(parse(t, "cmd/udfgate"))
 	if types["commands"] == nil {
 		t.Fatal("cmd/udfgate has no commands: have they moved?")
 	}
+	variables := map[string]bool{}
 	for _, command := range types["commands"].Fields.List {
-		if _, ok := reflect.StructTag(unquote(command.Tag)).Lookup("cmd"); !ok || len(command.Names) == 0 {
+		tag := reflect.StructTag(unquote(command.Tag))
+		if len(command.Names) == 0 {
 			continue
 		}
 		name := dashed(command.Names[0].Name)
-		rows := flagRows(section(page, "`udfgate "+name+"`"))
-		for _, f := range flags(types, types[typeName(command.Type)]) {
-			row, ok := rows[f.name]
+		title, own := "`udfgate "+name+"`", flags(types, types[typeName(command.Type)])
+		if _, ok := tag.Lookup("cmd"); !ok { // a flag of every command
+			title, own = "Flags, variables and keys", []flag{{name: name, standard: tag.Get("default"), keyless: true}}
+		}
+		rows := flagRows(section(page, title))
+		for _, f := range own {
+			checkFlag(t, title, rows[f.name], f)
 			delete(rows, f.name)
-			variable := "UDFGATE_" + strings.ToUpper(strings.ReplaceAll(f.name, "-", "_"))
-			switch {
-			case !ok:
-				t.Errorf("docs/configuration.md: %s --%s is missing", name, f.name)
-			case !strings.Contains(row, "`"+variable+"`"):
-				t.Errorf("docs/configuration.md: %s --%s: wanted the variable `%s`", name, f.name, variable)
-			case f.standard != "" && !strings.Contains(row, "`"+f.standard+"`"):
-				t.Errorf("docs/configuration.md: %s --%s: wanted the default `%s`", name, f.name, f.standard)
-			}
+			variables[f.variable()] = true
 		}
 		for flag := range rows {
-			t.Errorf("docs/configuration.md: %s has no flag --%s", name, flag)
+			t.Errorf("docs/configuration.md: %s: there is no flag --%s", title, flag)
+		}
+	}
+	for _, name := range variableName.FindAllString(page, -1) {
+		if !variables[name] && !hasText(t, "cmd/udfgate", name) {
+			t.Errorf("docs/configuration.md: %s is no variable", name)
 		}
 	}
 }
 
-type flag struct{ name, standard string }
+func checkFlag(t *testing.T, title, row string, f flag) {
+	t.Helper()
+	cells := strings.Split(row, "|")
+	switch {
+	case row == "":
+		t.Errorf("docs/configuration.md: %s: --%s is missing", title, f.name)
+	case len(cells) < 4 || strings.TrimSpace(cells[2]) != "`"+f.variable()+"`":
+		t.Errorf("docs/configuration.md: %s: --%s: wanted the variable `%s`", title, f.name, f.variable())
+	case !f.keyless && strings.TrimSpace(cells[3]) != "`"+f.key()+"`":
+		t.Errorf("docs/configuration.md: %s: --%s: wanted the key `%s`", title, f.name, f.key())
+	case f.standard != "" && !strings.Contains(row, "`"+f.standard+"`"):
+		t.Errorf("docs/configuration.md: %s: --%s: wanted the default `%s`", title, f.name, f.standard)
+	}
+}
+
+// The keys of the file that are no flags, its options of functions, and the
+// names of UDFGATE_DEBUG are those of the code, those that are not built too.
+func TestKeys(t *testing.T) {
+	page := read(t, "docs/configuration.md")
+	code := map[string]map[string]bool{"The file": {}, "UDFGATE_DEBUG": {}}
+	for name, title := range map[string]string{
+		"filesKey": "The file", "functionsKey": "The file", "keysUnbuilt": "The file",
+		"optionKeys": "The file", "optionKeysUnbuilt": "The file", "debugNames": "UDFGATE_DEBUG",
+	} {
+		texts := textsOf(t, "cmd/udfgate", name)
+		if len(texts) == 0 {
+			t.Fatalf("cmd/udfgate has no %s: has it moved?", name)
+		}
+		for _, text := range texts {
+			code[title][text] = true
+		}
+	}
+	for title, names := range code {
+		rows := map[string]bool{}
+		for line := range strings.Lines(section(page, title)) {
+			if !strings.HasPrefix(line, "| `") {
+				continue
+			}
+			for _, span := range codeSpan.FindAllString(strings.Split(line, "|")[1], -1) {
+				rows[strings.Trim(span, "`")] = true
+			}
+		}
+		for name := range names {
+			if !rows[name] {
+				t.Errorf("docs/configuration.md: %s: %s is missing", title, name)
+			}
+		}
+		for name := range rows {
+			if !names[name] {
+				t.Errorf("docs/configuration.md: %s: the code has no %s", title, name)
+			}
+		}
+	}
+}
+
+// textsOf are the texts that a constant or variable stands for: its own, those
+// of a list, or the keys of a map.
+func textsOf(t *testing.T, folder, name string) []string {
+	t.Helper()
+	var texts []string
+	for _, f := range parse(t, folder) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Names) != 1 || spec.Names[0].Name != name || len(spec.Values) != 1 {
+				return true
+			}
+			elements := spec.Values
+			if list, ok := elements[0].(*ast.CompositeLit); ok {
+				elements = list.Elts
+			}
+			for _, e := range elements {
+				if pair, ok := e.(*ast.KeyValueExpr); ok {
+					e = pair.Key
+				}
+				if lit, ok := e.(*ast.BasicLit); ok {
+					texts = append(texts, unquote(lit))
+				}
+			}
+			return false
+		})
+	}
+	return texts
+}
+
+// hasText is whether a text stands in the code of a folder, as a whole.
+func hasText(t *testing.T, folder, text string) bool {
+	t.Helper()
+	found := false
+	for _, f := range parse(t, folder) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			found = found || ok && unquote(lit) == text
+			return !found
+		})
+	}
+	return found
+}
+
+type flag struct {
+	name, standard string
+	keyless        bool // the file of --config does not take it
+}
+
+func (f flag) key() string      { return strings.ReplaceAll(f.name, "-", "_") }
+func (f flag) variable() string { return "UDFGATE_" + strings.ToUpper(f.key()) }
 
 // flags are those of a command's struct, embedded ones included, as kong names
 // them.

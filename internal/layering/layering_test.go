@@ -36,6 +36,7 @@ var rooms = map[string]room{
 	"clients":  {nil, "sees the wire only"},
 	"loadtest": {[]string{"clients"}, "measures from outside"},
 	"bench":    {[]string{"clients"}, "rivals and comparisons, measured from outside"},
+	"deploy":   {nil, "holds images and checks them by running the binary"},
 	"examples": {[]string{"clients"}, "shows what a user writes"},
 	"internal": {nil, "holds leaf packages only"},
 }

@@ -45,10 +45,20 @@ func AppendText(dst []byte, a arrow.Array, i int) []byte {
 	case *array.Float64:
 		return append(dst, strings.Trim(string(appendFloatJSON(nil, a.Value(i), 64)), `"`)...)
 	}
-	return appendExact(dst, a, i)
+	if text, ok := textOf(a, i); ok {
+		return append(dst, text...)
+	}
+	at := len(dst)
+	dst = appendExact(dst, a, i)
+	// Dates, decimals and bytes are JSON strings of which nothing is escaped.
+	if n := len(dst); n > at+1 && dst[at] == '"' && dst[n-1] == '"' {
+		return append(dst[:at], dst[at+1:n-1]...)
+	}
+	return dst
 }
 
-// appendExact appends bool and the integers, whose text and JSON are alike.
+// appendExact appends bool and the integers, whose text and JSON are alike, and
+// leaves the rest to appendOther.
 func appendExact(dst []byte, a arrow.Array, i int) []byte {
 	switch a := a.(type) {
 	case *array.Boolean:
@@ -70,8 +80,7 @@ func appendExact(dst []byte, a arrow.Array, i int) []byte {
 	case *array.Uint64:
 		return strconv.AppendUint(dst, a.Value(i), 10)
 	}
-	// A type of a later gateway: its own text, quoted so that JSON stays JSON.
-	return appendQuoted(dst, a.ValueStr(i))
+	return appendOther(dst, a, i)
 }
 
 // appendFloatJSON writes the shortest digits that read back as the same float.

@@ -16,21 +16,26 @@ type JSONRows struct {
 	dec     *json.Decoder
 	table   *table
 	row     int64
+	keep    bool
 	started bool
 	done    bool
 }
 
-// NewJSONRows reads rows of the fields' types from r.
-func NewJSONRows(r io.Reader, fields []arrow.Field) (*JSONRows, error) {
+// NewJSONRows reads rows of the fields' types from r. Of the options Keep and
+// Adds mean something here.
+func NewJSONRows(r io.Reader, fields []arrow.Field, o Options) (*JSONRows, error) {
 	t, err := newTable(fields)
 	if err != nil {
 		return nil, err
 	}
-	return &JSONRows{fields: fields, dec: json.NewDecoder(r), table: t}, nil
+	if err := free(fieldNames(fields), o); err != nil {
+		return nil, err
+	}
+	return &JSONRows{fields: fields, dec: json.NewDecoder(r), table: t, keep: o.Keep != KeepNothing}, nil
 }
 
 // Next is Source's.
-func (j *JSONRows) Next(rowsMax int) (arrow.RecordBatch, error) {
+func (j *JSONRows) Next(rowsMax int) (*Rows, error) {
 	if j.done {
 		return nil, io.EOF
 	}
@@ -54,8 +59,24 @@ func (j *JSONRows) Next(rowsMax int) (arrow.RecordBatch, error) {
 	if j.table.rows == 0 {
 		return nil, io.EOF
 	}
-	return j.table.take(), nil
+	rows := j.table.take()
+	if j.keep {
+		rows.Args.Retain()
+		rows.Input = rows.Args
+	}
+	return rows, nil
 }
+
+// Kept is Source's: all that a row has is arguments.
+func (j *JSONRows) Kept() *arrow.Schema {
+	if !j.keep {
+		return nil
+	}
+	return j.table.schema
+}
+
+// Note is Source's.
+func (*JSONRows) Note() string { return "" }
 
 func (j *JSONRows) delim(want json.Delim) error {
 	token, err := j.dec.Token()

@@ -38,9 +38,9 @@ func read(s Source, rowsMax int) (batches []string, err error) {
 			return batches, err
 		}
 		var out []byte
-		for i := range int(batch.NumRows()) {
+		for i := range int(batch.Len()) {
 			out = append(out, '[')
-			for c, column := range batch.Columns() {
+			for c, column := range batch.Args.Columns() {
 				if c > 0 {
 					out = append(out, ' ')
 				}
@@ -92,7 +92,7 @@ func TestJSONRows(t *testing.T) {
 		{"not base64", `[["?"]]`, fields(bin), 10, "", `row 0, column 0 "a": wanted binary as base64, got "?"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := NewJSONRows(strings.NewReader(c.in), c.fields)
+			s, err := NewJSONRows(strings.NewReader(c.in), c.fields, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,45 +122,45 @@ func TestCSV(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		fields   []arrow.Field
-		o        CSVOptions
+		o        Options
 		want     string
 		err      string
 	}{
-		{"by name", "b,x,a\n1,2,3\n", fields(i64, i64), CSVOptions{}, "[3 1]", ""},
-		{"by position", "x,y,z\n1,2,3\n", fields(i64, i64), CSVOptions{}, "[1 2]", ""},
-		{"columns", "x,y\n1,2\n", fields(i64, i64), CSVOptions{Columns: []string{"y", "x"}}, "[2 1]", ""},
-		{"null and empty text", "a,b\n,\"\"\n\"\",x\n", fields(text, text), CSVOptions{}, `[null ""]["" "x"]`, ""},
-		{"spelling of null", "a,b\nNA,\"NA\"\n", fields(i64, text), CSVOptions{Null: "NA"}, `[null "NA"]`, ""},
-		{"quotes", "a,b\r\n\"1,\"\"2\"\"\n3\",4\r\n", fields(text, i64), CSVOptions{}, `["1,\"2\"\n3" 4]`, ""},
-		{"mark and no last newline", "\ufeffa\n1", fields(i64), CSVOptions{}, "[1]", ""},
-		{"blank lines", "a,b\n\n1,2\n\n", fields(i64, i64), CSVOptions{}, "[1 2]", ""},
-		{"blank line is a null", "a\n1\n\n2\n", fields(i64), CSVOptions{}, "[1][null][2]", ""},
-		{"last field empty", "a,b\n1,", fields(i64, i64), CSVOptions{}, "[1 null]", ""},
-		{"bool and float", "a,b\nTRUE,NaN\n0,-inf\n", fields(boolean, f64), CSVOptions{}, `[true "NaN"][false "-Infinity"]`, ""},
-		{"bare CR", "a,b\r1,2\r3,4\r", fields(i64, i64), CSVOptions{}, "[1 2][3 4]", ""},
-		{"bare CR, quotes", "a,b\r\"x\ry\",2\r\"z\",4", fields(text, i64), CSVOptions{}, `["x\ry" 2]["z" 4]`, ""},
-		{"every line end", "a,b\r\n1,2\r3,4\n5,6\r\n7,8\r9,10\r11,12\r\n13,14", fields(i64, i64), CSVOptions{}, "[1 2][3 4][5 6][7 8][9 10][11 12][13 14]", ""},
-		{"no rows", "a\n", fields(i64), CSVOptions{}, "", ""},
+		{"by name", "b,x,a\n1,2,3\n", fields(i64, i64), Options{}, "[3 1]", ""},
+		{"by position", "x,y,z\n1,2,3\n", fields(i64, i64), Options{}, "[1 2]", ""},
+		{"columns", "x,y\n1,2\n", fields(i64, i64), Options{Columns: []string{"y", "x"}}, "[2 1]", ""},
+		{"null and empty text", "a,b\n,\"\"\n\"\",x\n", fields(text, text), Options{}, `[null ""]["" "x"]`, ""},
+		{"spelling of null", "a,b\nNA,\"NA\"\n", fields(i64, text), Options{Null: "NA"}, `[null "NA"]`, ""},
+		{"quotes", "a,b\r\n\"1,\"\"2\"\"\n3\",4\r\n", fields(text, i64), Options{}, `["1,\"2\"\n3" 4]`, ""},
+		{"mark and no last newline", "\ufeffa\n1", fields(i64), Options{}, "[1]", ""},
+		{"blank lines", "a,b\n\n1,2\n\n", fields(i64, i64), Options{}, "[1 2]", ""},
+		{"blank line is a null", "a\n1\n\n2\n", fields(i64), Options{}, "[1][null][2]", ""},
+		{"last field empty", "a,b\n1,", fields(i64, i64), Options{}, "[1 null]", ""},
+		{"bool and float", "a,b\nTRUE,NaN\n0,-inf\n", fields(boolean, f64), Options{}, `[true "NaN"][false "-Infinity"]`, ""},
+		{"bare CR", "a,b\r1,2\r3,4\r", fields(i64, i64), Options{}, "[1 2][3 4]", ""},
+		{"bare CR, quotes", "a,b\r\"x\ry\",2\r\"z\",4", fields(text, i64), Options{}, `["x\ry" 2]["z" 4]`, ""},
+		{"every line end", "a,b\r\n1,2\r3,4\n5,6\r\n7,8\r9,10\r11,12\r\n13,14", fields(i64, i64), Options{}, "[1 2][3 4][5 6][7 8][9 10][11 12][13 14]", ""},
+		{"no rows", "a\n", fields(i64), Options{}, "", ""},
 
-		{"value", "a,b\n1,2\n3,abc\n", fields(i64, i64), CSVOptions{}, "", `line 3, column 2 "b": wanted int64, got "abc"`},
-		{"line after a long field", "a,b\n\"x\ny\",1\nz,q\n", fields(text, i64), CSVOptions{}, "", `line 4, column 2 "b": wanted int64, got "q"`},
-		{"line after bare CRs", "a,b\r\"x\r\ny\",1\rz,q\r", fields(text, i64), CSVOptions{}, "", `line 4, column 2 "b": wanted int64, got "q"`},
-		{"not exact", "a\n9007199254740992\n9007199254740993\n", fields(f64), CSVOptions{}, "", `line 3, column 1 "a": 9007199254740993 is not exact in float64`},
-		{"range", "a\n300\n", fields(u8), CSVOptions{}, "", `line 2, column 1 "a": wanted uint8, got 300, which is out of its range`},
-		{"quoted nothing", "a,b\n\"\",1\n", fields(i64, i64), CSVOptions{}, "", `line 2, column 1 "a": wanted int64, got ""`},
-		{"ragged", "a,b\n1,2,3\n", fields(i64, i64), CSVOptions{}, "", "line 2: wanted 2 fields as in the header, got 3"},
-		{"not UTF-8", "a\n\xff\n", fields(text), CSVOptions{}, "", `line 2, column 1 "a": wanted utf8, got bytes that are not UTF-8: "\xff"`},
-		{"open quote", "a\n\"x\n", fields(text), CSVOptions{}, "", "line 2: the record has a quote that nothing closes"},
-		{"quote inside", "a\nx\"y\n", fields(text), CSVOptions{}, "", "line 2: a quote within a field that does not begin with one"},
-		{"after quote", "a\n\"x\"y\n", fields(text), CSVOptions{}, "", "line 2: wanted a comma or the end of the line after a closing quote, got 'y'"},
-		{"Go's own floats", "a\n0x1p4\n", fields(f64), CSVOptions{}, "", `line 2, column 1 "a": wanted float64, got "0x1p4"`},
-		{"empty", "", fields(i64), CSVOptions{}, "", "wanted a header row, got an empty file"},
-		{"no such column", "x,y\n", fields(i64), CSVOptions{Columns: []string{"z"}}, "", `no column "z"; the file has x, y`},
-		{"other separator", "x;y\n", fields(i64, i64), CSVOptions{}, "", "wanted 2 columns (a, b), got 1 (x;y); fields are separated by commas"},
-		{"no CSV", "\x00\xff" + strings.Repeat("z", 50) + "\n", fields(i64, i64), CSVOptions{}, "", `wanted 2 columns (a, b), got 1 ("\x00\xff` + strings.Repeat("z", 38) + `"…)`},
-		{"twice", "a,a\n", fields(i64), CSVOptions{}, "", `column "a" is there twice`},
-		{"too few columns", "x\n", fields(i64, i64), CSVOptions{}, "", "wanted 2 columns (a, b), got 1 (x)"},
-		{"too few names", "x\n", fields(i64, i64), CSVOptions{Columns: []string{"x"}}, "", "wanted 2 column names, got 1 (x)"},
+		{"value", "a,b\n1,2\n3,abc\n", fields(i64, i64), Options{}, "", `line 3, column 2 "b": wanted int64, got "abc"`},
+		{"line after a long field", "a,b\n\"x\ny\",1\nz,q\n", fields(text, i64), Options{}, "", `line 4, column 2 "b": wanted int64, got "q"`},
+		{"line after bare CRs", "a,b\r\"x\r\ny\",1\rz,q\r", fields(text, i64), Options{}, "", `line 4, column 2 "b": wanted int64, got "q"`},
+		{"not exact", "a\n9007199254740992\n9007199254740993\n", fields(f64), Options{}, "", `line 3, column 1 "a": 9007199254740993 is not exact in float64`},
+		{"range", "a\n300\n", fields(u8), Options{}, "", `line 2, column 1 "a": wanted uint8, got 300, which is out of its range`},
+		{"quoted nothing", "a,b\n\"\",1\n", fields(i64, i64), Options{}, "", `line 2, column 1 "a": wanted int64, got ""`},
+		{"ragged", "a,b\n1,2,3\n", fields(i64, i64), Options{}, "", "line 2: wanted 2 fields as in the header, got 3"},
+		{"not UTF-8", "a\n\xff\n", fields(text), Options{}, "", `line 2, column 1 "a": wanted utf8, got bytes that are not UTF-8: "\xff"`},
+		{"open quote", "a\n\"x\n", fields(text), Options{}, "", "line 2: the record has a quote that nothing closes"},
+		{"quote inside", "a\nx\"y\n", fields(text), Options{}, "", "line 2: a quote within a field that does not begin with one"},
+		{"after quote", "a\n\"x\"y\n", fields(text), Options{}, "", "line 2: wanted a comma or the end of the line after a closing quote, got 'y'"},
+		{"Go's own floats", "a\n0x1p4\n", fields(f64), Options{}, "", `line 2, column 1 "a": wanted float64, got "0x1p4"`},
+		{"empty", "", fields(i64), Options{}, "", "wanted a header row, got an empty file"},
+		{"no such column", "x,y\n", fields(i64), Options{Columns: []string{"z"}}, "", `no column "z"; the file has x, y`},
+		{"other separator", "x;y\n", fields(i64, i64), Options{}, "", "wanted 2 columns (a, b), got 1 (x;y); fields are separated by commas"},
+		{"no CSV", "\x00\xff" + strings.Repeat("z", 50) + "\n", fields(i64, i64), Options{}, "", `wanted 2 columns (a, b), got 1 ("\x00\xff` + strings.Repeat("z", 38) + `"…)`},
+		{"twice", "a,a\n", fields(i64), Options{}, "", `column "a" is there twice`},
+		{"too few columns", "x\n", fields(i64, i64), Options{}, "", "wanted 2 columns (a, b), got 1 (x)"},
+		{"too few names", "x\n", fields(i64, i64), Options{Columns: []string{"x"}}, "", "wanted 2 column names, got 1 (x)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := NewCSV(strings.NewReader(c.in), c.fields, c.o)
@@ -194,7 +194,7 @@ func TestCSV_gzip(t *testing.T) {
 		{"junk behind", whole + "junk and junk", "x.csv.gz", "", "the gzip file is damaged: gzip: invalid header"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := NewCSV(strings.NewReader(c.in), fields(i64), CSVOptions{File: c.file})
+			s, err := NewCSV(strings.NewReader(c.in), fields(i64), Options{File: c.file})
 			var got []string
 			if err == nil {
 				got, err = read(s, 2)
@@ -232,7 +232,7 @@ func TestCSV_lineEndsAcrossBuffers(t *testing.T) {
 // A batch ends by bytes too, however many rows were asked for.
 func TestCSV_longRows(t *testing.T) {
 	row := strings.Repeat("x", 1000) + "\n"
-	s, err := NewCSV(strings.NewReader("a\n"+row+row+row), fields(text), CSVOptions{})
+	s, err := NewCSV(strings.NewReader("a\n"+row+row+row), fields(text), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestCSV_longRows(t *testing.T) {
 }
 
 func TestUnsupportedType(t *testing.T) {
-	_, err := NewJSONRows(strings.NewReader("[]"), fields(arrow.FixedWidthTypes.Date32))
+	_, err := NewJSONRows(strings.NewReader("[]"), fields(arrow.FixedWidthTypes.Date32), Options{})
 	if err == nil || err.Error() != `column "a": text cannot be read as date32 yet` {
 		t.Errorf("error = %v", err)
 	}
@@ -253,7 +253,7 @@ func TestUnsupportedType(t *testing.T) {
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte("a,b\n1,\"x\"\"y\"\r\n,\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		s, err := NewCSV(bytes.NewReader(file), fields(i64, text), CSVOptions{})
+		s, err := NewCSV(bytes.NewReader(file), fields(i64, text), Options{})
 		if err != nil {
 			return
 		}

@@ -19,7 +19,7 @@ const Entry = "worker.py"
 
 // Files are the worker's sources. The tests beside them are not embedded.
 //
-//go:embed worker.py lib/udfgate/*.py lib/udfgate_worker/*.py
+//go:embed worker.py lib/arrow_udf/*.py lib/databend_udf/*.py lib/udfgate/*.py lib/udfgate_worker/*.py
 var Files embed.FS
 
 // Write puts the worker's sources into dir, which must exist and be private to

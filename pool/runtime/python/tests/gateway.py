@@ -20,6 +20,11 @@ TIMEOUT = 30.0  # seconds that a test waits for a frame before it fails
 
 HELLO, ARENA, DROP, LOAD, LOADED, CALL, RESULT, NEED = 1, 2, 3, 4, 5, 6, 7, 8
 REFUSE, RECODE, PING, PONG, LOG, STATS, BYE = 9, 10, 11, 12, 13, 14, 15
+DATA = 17
+PRIVATE = 1  # flag of ARENA
+# UDFGATE_TEST_ARENAS=private runs every test that does not say otherwise over private arenas.
+ARENAS = os.environ.get("UDFGATE_TEST_ARENAS", "shared")
+DATA_BYTES = 20_011  # of one DATA frame; ends anywhere
 SKIPPABLE = 0x8000
 ARROW, MARSHAL, FLAT = 1, 2, 3
 INPUT, OUTPUT = 1, 2
@@ -53,9 +58,41 @@ class Arena:
         self.at = -(-(at + len(data) + 32) // 64) * 64
         return at, len(data)
 
+    def unsent(self):
+        """Nothing is ever to be sent."""
+        return []
+
     def close(self):
         self.memory.close()
         os.close(self.descriptor)
+
+
+class PrivateArena:
+    """The gateway's copy of an arena; what is placed in it is to be sent."""
+
+    def __init__(self, number, role, size):
+        self.number, self.role, self.size, self.at = number, role, size, 0
+        self.memory = bytearray(size)
+        self.placed = []
+
+    def place(self, data):
+        at = self.at
+        self.memory[at : at + len(data)] = data
+        self.placed.append((at, len(data)))
+        self.at = -(-(at + len(data) + 32) // 64) * 64
+        return at, len(data)
+
+    def unsent(self):
+        """DATA payloads of what was placed since the last time."""
+        placed, self.placed = self.placed, []
+        return [
+            data_head(self.number, start) + self.memory[start : min(start + DATA_BYTES, at + size)]
+            for at, size in placed
+            for start in range(at, at + size, DATA_BYTES)
+        ]
+
+    def close(self):
+        pass
 
 
 class Error:
@@ -69,8 +106,11 @@ class Error:
 
 
 class SegmentResult:
-    def __init__(self, status, rows, values, nulls, errors):
+    """`texts`: of failed rows, from the second column of a call that keeps going; None where there is no such column."""
+
+    def __init__(self, status, rows, values, nulls, errors, texts=None):
         self.status, self.rows, self.values, self.nulls, self.errors = status, rows, values, nulls, errors
+        self.texts = texts
 
 
 class Result:
@@ -96,7 +136,8 @@ class Gateway:
     """Starts a worker and speaks to it."""
 
     def __init__(self, python=sys.executable, flags=("-I",), env=None, out_size=1 << 20, in_size=8 << 20,
-                 worker=WORKER):  # fmt: skip
+                 worker=WORKER, arenas=ARENAS):  # fmt: skip
+        self.private = arenas == "private"
         ours, theirs = socket.socketpair()
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
@@ -151,6 +192,9 @@ class Gateway:
                 if len(self.pending) >= 16 + length:
                     payload = self.pending[16 : 16 + length]
                     self.pending = self.pending[16 + length :]
+                    if kind == DATA and self.private:
+                        self.take_data(payload)
+                        continue
                     return kind, flags, call, payload
             try:
                 data = self.socket.recv(1 << 20)
@@ -168,13 +212,24 @@ class Gateway:
     # arenas
 
     def add_arena(self, role, size, number=None):
-        arena = Arena(number or len(self.arenas) + 1, role, size)
+        arena = (PrivateArena if self.private else Arena)(number or len(self.arenas) + 1, role, size)
         self.arenas[arena.number] = arena
-        data = frame(ARENA, 0, struct.pack("<IIQ", arena.number, role, size))
+        payload = struct.pack("<IIQ", arena.number, role, size)
+        if self.private:
+            self.put(ARENA, 0, payload, PRIVATE)
+            return arena
+        data = frame(ARENA, 0, payload)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [arena.descriptor]))]
         sent = self.socket.sendmsg([data], rights)
         self.socket.sendall(data[sent:])
         return arena
+
+    def take_data(self, payload):
+        """The worker's DATA: into our copy of an output arena."""
+        number, _, offset = struct.unpack_from("<IIQ", payload)
+        arena, data = self.arenas[number], payload[16:]
+        assert arena.role == OUTPUT and offset + len(data) <= arena.size, (number, offset, len(data))
+        arena.memory[offset : offset + len(data)] = data
 
     # load
 
@@ -238,7 +293,8 @@ class Gateway:
             out.number, block, base, out.size - base if limit is None else limit, len(segments), flags, 0,
         )  # fmt: skip
         self.block = block
-        return call, frame(CALL, call, head + b"".join(segments))
+        data = b"".join([frame(DATA, call, payload) for payload in self.input.unsent()])
+        return call, data + frame(CALL, call, head + b"".join(segments))
 
     def segment(self, function, columns, rows, lo, hi, block=4096, forms=None):
         types = [arg["type"] for arg in function["args"]]
@@ -294,12 +350,18 @@ class Gateway:
         for _ in range(fields["nseg"]):
             status, columns, _, errors, rows = struct.unpack_from("<BBHIQ", payload, at)
             at += 16
-            values, nulls, found = None, None, []
-            for _ in range(columns):
+            values, nulls, texts, found = None, None, None, []
+            for number in range(columns):
                 form, count, blocks, nulls = struct.unpack_from("<HHIQ", payload, at)
                 buffers = [struct.unpack_from("<QQ", payload, at + 16 + 16 * k) for k in range(count)]
                 at += 16 + 16 * count
-                values = self.values(kind, rows, form, blocks, nulls, buffers, region)
+                if number:
+                    assert form == MARSHAL, form
+                    texts = self.values("utf8", rows, form, blocks, nulls, buffers, region)
+                    assert any(text is not None for text in texts), "an error column without an error"
+                else:
+                    values, count = self.values(kind, rows, form, blocks, nulls, buffers, region), nulls
+            nulls = count if columns else None
             for _ in range(errors):
                 row, error_kind, n1, n2, n3, _ = struct.unpack_from("<QHHIII", payload, at)
                 at += 24
@@ -308,7 +370,7 @@ class Gateway:
                     parts.append(payload[at : at + size].decode())
                     at += size
                 found.append(Error(row, error_kind, *parts))
-            segments.append(SegmentResult(status, rows, values, nulls, found))
+            segments.append(SegmentResult(status, rows, values, nulls, found, texts))
         assert at == len(payload), (at, len(payload))
         return Result(call, fields, segments)
 
@@ -380,6 +442,10 @@ def _ended(pid, seconds):
 
 def frame(kind, call=0, payload=b"", flags=0):
     return struct.pack("<IHHQ", len(payload), kind, flags, call) + payload
+
+
+def data_head(arena, offset):
+    return struct.pack("<IIQ", arena, 0, offset)
 
 
 def bits(flags):

@@ -270,6 +270,31 @@ class Found(WorkerCase):
             ],
         )
 
+    def test_modes(self):
+        gate = self.load("""
+            from udfgate import udf
+            @udf(mode="list", on_error="null")
+            def a(x: int) -> int: return x
+            @udf(batch=True, elementwise=True, on_error="reject")
+            def b(x: int) -> int: return x
+            @udf(batch_mode=True, batch=True, mode="LIST", on_error=None)
+            def c(x: int) -> int: return x
+            @udf(batch=False, null_handling="skip")
+            def d(x: int) -> int: return x
+            @udf(skip_null=True, null_handling="skip", mode="list")
+            def e(x: int) -> int: return x
+            """)
+        self.assertEqual(
+            [(f["mode"], f["elementwise"], f["on_error"], f["result"]["nullable"]) for f in gate.loaded["functions"]],
+            [
+                ("list", False, "null", False),
+                ("list", True, "reject", False),
+                ("list", False, "fail", False),
+                ("row", True, "fail", True),
+                ("list", False, "fail", True),
+            ],
+        )
+
     def test_several_modules(self):
         gate = self.start()
         one = gate.write("import two\nfrom udfgate import udf\n@udf\ndef f() -> int: return two.VALUE\n", "one")
@@ -283,7 +308,7 @@ class Found(WorkerCase):
         modules = [{"name": "one", "file": one}, {"name": "two", "file": two}, {"name": "pkg.mod"}]
         loaded = gate.load(modules, [folder], generation=7)
         got = [(f["number"], f["module"], f["name"]) for f in loaded["functions"]]
-        self.assertEqual([line["message"] for line in gate.logs], [f"importing {f}" for f in (one, two, "")])
+        self.assertEqual([line["message"] for line in gate.logs], [f"importing {f}" for f in (one, two, "pkg.mod")])
         self.assertEqual(got, [(0, "one", "f"), (1, "two", "f"), (2, "pkg.mod", "h")])
         self.assertEqual(gate.call("h", rows=1).values, ["pkgpkg.mod"])
         self.assertEqual(gate.call("f", rows=1, number=1).values, [2])
@@ -441,9 +466,8 @@ class Refused(WorkerCase):
         self.check(source, "served.C: ", line=4)
 
     def test_what_is_not_built(self):
-        for option in ("mode='arrow'", "null_handling='skip'", "on_error='null'", "on_error='reject'", "io_threads=2",
-                       "init='shared'", "warmup=1", "skip_null=True", "batch=True", "native='require'",
-                       "affinity='stream'"):  # fmt: skip
+        for option in ("mode='arrow'", "mode='numpy'", "io_threads=2", "init='shared'", "warmup=1",
+                       "native='require'", "affinity='stream'"):  # fmt: skip
             self.check(f"@udf({option})\ndef f(x: int) -> int: ...", f"{option} is not supported yet", line=2)
         self.check("@udf\ndef f(x: int) -> int: yield 1", "generator functions are not supported yet")
         self.check("@udf\nasync def f(x: int) -> int: ...", "async functions are not supported yet")
@@ -455,6 +479,14 @@ class Refused(WorkerCase):
         for name in ("context", "counter"):
             self.check(f"from udfgate import {name}", f"cannot import name '{name}' from 'udfgate'", "ImportError", 2)
             self.check(f"import udfgate\nudfgate.{name}", f"'udfgate' has no attribute '{name}'", "AttributeError", 3)
+
+    def test_options_that_contradict_each_other(self):
+        for options, text in (
+            ("mode='row', batch=True", "batch=True and mode='row' contradict each other"),
+            ("batch=True, batch_mode=False", "batch=True and batch_mode=False contradict each other"),
+            ("skip_null=True, null_handling='call'", "skip_null=True and null_handling='call' contradict each other"),
+        ):
+            self.check(f"@udf({options})\ndef f(x: int) -> int: ...", f"served.f: {text}", line=2)
 
     def test_options_that_cannot_be_meant(self):
         for option, text in (

@@ -10,12 +10,15 @@ _NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10
 
 
 class Declaration:
-    """One use of a decorator: the body, its kind (scalar, table, aggregate), and the options that were given."""
+    """One use of a decorator: the body, its kind (scalar, table, aggregate), and the options that were given.
 
-    __slots__ = ("body", "kind", "options")
+    `source` is the package whose decorator it was, if not this one: its type names are its own.
+    """
 
-    def __init__(self, body: object, kind: str, options: dict) -> None:
-        self.body, self.kind, self.options = body, kind, options
+    __slots__ = ("body", "kind", "options", "source")
+
+    def __init__(self, body: object, kind: str, options: dict, source: str = "") -> None:
+        self.body, self.kind, self.options, self.source = body, kind, options, source
 
 
 class Declared(partial):
@@ -66,6 +69,14 @@ def declarations(value: object) -> tuple:
     return ()
 
 
+def declare(kind: str, body: object, options: dict, source: str) -> object:
+    """What the decorator of another package leaves in place of a body. Options as those of this package's own."""
+    checked = _checked(kind, {name: value for name, value in options.items() if name != "stage_refs"})
+    if options.get("stage_refs"):
+        checked["stage_refs"] = options["stage_refs"]
+    return _declare(kind, body, checked, source)
+
+
 def _decorate(kind: str, body: object, options: dict) -> object:
     checked = _checked(kind, options)
     if body is not None:
@@ -73,11 +84,11 @@ def _decorate(kind: str, body: object, options: dict) -> object:
     return lambda body: _declare(kind, body, checked)
 
 
-def _declare(kind: str, body: object, options: dict) -> object:
+def _declare(kind: str, body: object, options: dict, source: str = "") -> object:
     if not callable(body):
         raise TypeError(f"{KINDS[kind]}: wanted a function or a class, got {type(body).__name__}")
     if isinstance(body, type):  # stays the class that it is: isinstance and super() go on working
-        body.__udfgate__ = (*vars(body).get("__udfgate__", ()), Declaration(body, kind, options))
+        body.__udfgate__ = (*vars(body).get("__udfgate__", ()), Declaration(body, kind, options, source))
         return body
     declared = Declared(body)
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
@@ -86,7 +97,7 @@ def _declare(kind: str, body: object, options: dict) -> object:
         except AttributeError:
             pass
     declared.__wrapped__ = body
-    declared.declaration = Declaration(body, kind, options)
+    declared.declaration = Declaration(body, kind, options, source)
     return declared
 
 

@@ -1,11 +1,11 @@
-"""Shared memory that the gateway handed over, as typed views by arena id."""
+"""Memory that the gateway handed over, or that is kept for what it sends, as typed views by arena id."""
 
 import mmap
 import os
 import sys
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.frames import ROLE_INPUT, ROLE_OUTPUT, ProtocolError
+from udfgate_worker.frames import DATA_HEAD, ROLE_INPUT, ROLE_OUTPUT, ProtocolError
 
 CODES = "bBhHiIqQfd"
 # Before 3.13 a map keeps a descriptor of its own, for resizing, and closes that number when it goes.
@@ -24,25 +24,54 @@ class Arenas:
         self.raw = self.views["B"]
         self._maps: dict[int, mmap.mmap] = {}
         self._outputs: list[int] = []  # oldest first
+        self.private = False  # the arenas are this process's own: what an answer uses of one is to be sent
 
     def add(self, arena: int, role: int, size: int, descriptor: int) -> None:
-        """Map an arena and close its descriptor."""
-        try:
-            if role not in (ROLE_INPUT, ROLE_OUTPUT) or arena in self._maps or size <= 0:
-                raise ProtocolError(f"arena {arena} of role {role} and {size} bytes")
-            if os.fstat(descriptor).st_size < size:
-                raise ProtocolError(f"arena {arena} of {size} bytes has {os.fstat(descriptor).st_size}")
-            rights = mmap.PROT_READ | (mmap.PROT_WRITE if role == ROLE_OUTPUT else 0)
-            memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=rights, **_NO_DESCRIPTOR)
-        finally:
-            os.close(descriptor)
+        """Map an arena and close its descriptor; without one (-1) it is private memory."""
+        memory = self._private(arena, role, size) if descriptor < 0 else self._shared(arena, role, size, descriptor)
         self._maps[arena] = memory
         whole = memoryview(memory)
+        if role == ROLE_INPUT:
+            whole = whole.toreadonly()
         for code, views in self.views.items():
             views[arena] = whole[: size & ~7].cast(code)
         self.raw[arena] = whole
         if role == ROLE_OUTPUT:
             self._outputs.append(arena)
+
+    def _check(self, arena: int, role: int, size: int) -> None:
+        if role not in (ROLE_INPUT, ROLE_OUTPUT) or arena in self._maps or size <= 0:
+            raise ProtocolError(f"arena {arena} of role {role} and {size} bytes")
+
+    def _private(self, arena: int, role: int, size: int) -> mmap.mmap:
+        self._check(arena, role, size)
+        self.private = True
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON)
+
+    def _shared(self, arena: int, role: int, size: int, descriptor: int) -> mmap.mmap:
+        try:
+            self._check(arena, role, size)
+            if os.fstat(descriptor).st_size < size:
+                raise ProtocolError(f"arena {arena} of {size} bytes has {os.fstat(descriptor).st_size}")
+            rights = mmap.PROT_READ | (mmap.PROT_WRITE if role == ROLE_OUTPUT else 0)
+            return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=rights, **_NO_DESCRIPTOR)
+        finally:
+            os.close(descriptor)
+
+    def write(self, buffer: bytearray, at: int, length: int) -> None:
+        """Take up the DATA frame whose payload lies at buffer[at : at + length]."""
+        if length < DATA_HEAD.size:
+            raise ProtocolError(f"DATA of {length} bytes")
+        arena, offset = DATA_HEAD.unpack_from(buffer, at)
+        memory = self._maps.get(arena)
+        if memory is None or arena in self._outputs or not self.private:
+            raise ProtocolError(f"DATA of arena {arena}, which is no private input")
+        size = length - DATA_HEAD.size
+        if offset + size > len(memory):
+            raise ProtocolError(f"DATA of {size} bytes at {offset} of an arena of {len(memory)}")
+        at += DATA_HEAD.size
+        with memoryview(buffer) as view:
+            memory[offset : offset + size] = view[at : at + size]
 
     def drop(self, arena: int) -> None:
         """Unmap an arena, or forget it if a view of it is still held."""

@@ -14,6 +14,7 @@ from udfgate_worker.frames import (
     DONE,
     FAILED,
     FORM_MARSHAL,
+    KEEP_GOING,
     MEASURE_CPU,
     SEGMENT_BYTES,
     TOO_LARGE,
@@ -21,7 +22,9 @@ from udfgate_worker.frames import (
     ProtocolError,
 )
 from udfgate_worker.function import Function
+from udfgate_worker.keeping import Keeper, rows_failed
 from udfgate_worker.link import Link
+from udfgate_worker.modes import run_special
 from udfgate_worker.region import Region, TooLarge
 from udfgate_worker.result import Outcome, Times, result_frame
 from udfgate_worker.segment import Segment, read_segments, run_segment
@@ -35,14 +38,14 @@ ANSWERS_KEPT = 2  # with one chunk queued ahead, RECODE may mean the answer befo
 class Answer:
     """A marshal answer that RECODE may ask for again."""
 
-    __slots__ = ("call", "function", "outcomes", "place", "row", "step")
+    __slots__ = ("call", "function", "keep", "outcomes", "place", "row", "step")
 
     def __init__(
         self, call: int, function: Function, step: int, place: tuple, row: int, outcomes: "list | None" = None
     ) -> None:
         """place: out_arena, out_base, out_limit. Without outcomes it is a single row, whose number is `row`."""
         self.call, self.function, self.step, self.place = call, function, step, place
-        self.row, self.outcomes = row, outcomes
+        self.row, self.outcomes, self.keep = row, outcomes, False
 
 
 class Calls:
@@ -126,10 +129,15 @@ class Calls:
                 raise ProtocolError(f"rows {segment.lo} to {segment.hi}")
             rows += segment.hi - segment.lo
         measure = flags & MEASURE_CPU != 0
-        times = Times()
-        outcomes = [run_segment(function, segment, step, self.region, times, measure) for segment in segments]
+        times, region, keep = Times(), self.region, flags & KEEP_GOING != 0
+        if keep or not function.plain:
+            outcomes = [run_special(function, segment, step, region, times, measure, keep) for segment in segments]
+        else:
+            outcomes = [run_segment(function, segment, step, region, times, measure) for segment in segments]
         self.rows += rows
         self._keep(function, step, outcomes)
+        if keep and function.marshal:
+            self.kept[-1].keep = True
         self._reply(outcomes, times, received)
 
     def _refuse(self, why: str, nseg: int, received: int) -> None:
@@ -143,7 +151,11 @@ class Calls:
         self.calls += 1
         sent = self.sending(received)
         where = region.arena, region.base, region.used
-        self.link.send(result_frame(region.call, (received, sent), times, self.peak, where, outcomes))
+        self.sender()(result_frame(region.call, (received, sent), times, self.peak, where, outcomes))
+
+    def sender(self):
+        """What sends a RESULT frame."""
+        return self.region.deliver if self.arenas.private else self.link.send
 
     def sending(self, received: int) -> int:
         """The instant to stamp a RESULT with; looks at the peak first if that is due."""
@@ -178,23 +190,37 @@ class Calls:
         self._place(call, *answer.place)
         if answer.outcomes is None:
             answer.outcomes = [Outcome(DONE, answer.row, 1, (FORM_MARSHAL, 1, 0, 0, 16, 16, 0))]
-        read = [self._read_back(outcome) for outcome in answer.outcomes]
-        outcomes = [self._recode_segment(answer, *pair) for pair in zip(answer.outcomes, read)]
+        read = [(self._read_back(outcome.column), self._read_back(outcome.errors)) for outcome in answer.outcomes]
+        recode = self._recode_keeping if answer.keep else self._recode_segment
+        outcomes = [recode(answer, outcome, *blocks) for outcome, blocks in zip(answer.outcomes, read)]
         answer.outcomes, answer.place = outcomes, (self.region.arena, self.region.base, self.region.limit)
         self._reply(outcomes, Times(0, 0, max(0, monotonic_ns() - received - self.region.waited)), received)
 
-    def _read_back(self, outcome: Outcome) -> list:
-        """The blocks of a segment as lists of values."""
-        if outcome.column is None:
+    def _read_back(self, column: "tuple | None") -> list:
+        """The blocks of a column as lists of values."""
+        if column is None:
             return []
-        _, blocks, _, index, _, data, _ = outcome.column
+        _, blocks, _, index, _, data, _ = column
         region = self.region
         first = region.base + index >> 3
         ends = self.arenas.views["Q"][region.arena][first : first + blocks + 1].tolist()
         memory, data = region.view, region.base + data
         return [loads(memory[data + start : data + end]) for start, end in zip(ends, ends[1:])]
 
-    def _recode_segment(self, answer: Answer, outcome: Outcome, blocks: list) -> Outcome:
+    def _recode_keeping(self, answer: Answer, outcome: Outcome, blocks: list, texts: list) -> Outcome:
+        if outcome.column is None:
+            return outcome
+        try:
+            keeper = Keeper(answer.function.encoder, self.region, outcome.rows, answer.step)
+            for number, values in enumerate(blocks):
+                keeper.put_strictly(values, rows_failed(texts[number]) if texts else {})
+            again = Outcome(DONE, outcome.lo, outcome.rows)
+            again.column, again.errors = keeper.end()
+            return again
+        except TooLarge:
+            return Outcome(TOO_LARGE, outcome.lo)
+
+    def _recode_segment(self, answer: Answer, outcome: Outcome, blocks: list, _texts: list) -> Outcome:
         if outcome.column is None:
             return outcome
         encoder, row = answer.function.encoder, outcome.lo

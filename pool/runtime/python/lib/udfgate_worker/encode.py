@@ -4,6 +4,9 @@ An encoder belongs to one function and is used for one segment at a time:
 
     begin(out, rows, step)     start a segment of `rows` rows in blocks of `step`
     put(values)                the next block, a list of Python values
+    fast(values)               put them, or False: the strict rules must decide
+    put_exact(values)          put exact values (strict.py), or None wherever it stands
+    size()                     bytes that the answer has at least, counted from the region's base
     end()                      → the column as it stands in RESULT: form, blocks, nulls, then offset and length twice
     check(values)              raise Misfit if one of the values, or one of a block already put, does not fit
     single()                   → one(value, arena, base, limit), which writes a single row at base of an output arena
@@ -69,8 +72,22 @@ class _Flat:
         self.out, self.rows, self.valid, self.nulls = out, 0, None, 0
         self.at = out.take(rows * self.width)
 
-    def put(self, values: list) -> None:
+    def fast(self, values: list) -> bool:
         raise NotImplementedError
+
+    def put(self, values: list) -> None:
+        if not self.fast(values):
+            self.put_exact(exact_values(self.type_name, self.nullable, values))
+
+    def put_exact(self, values: list) -> None:
+        self._pack([0 if value is None else value for value in values])
+        if None in values:
+            self._some_valid(bytes([value is not None for value in values]))
+        else:
+            self._all_valid(len(values))
+
+    def size(self) -> int:
+        return self.out.used + self.rows
 
     def check(self, values: list) -> None:
         exact_values(self.type_name, self.nullable, values)
@@ -99,15 +116,6 @@ class _Flat:
         self.nulls += valid.count(0)
         self.rows += len(valid)
 
-    def _put_strict(self, values: list) -> None:
-        """Put a block that the fast way refused, value by value under the strict rules."""
-        values = exact_values(self.type_name, self.nullable, values)
-        self._pack([0 if value is None else value for value in values])
-        if None in values:
-            self._some_valid(bytes([value is not None for value in values]))
-        else:
-            self._all_valid(len(values))
-
 
 class _Ints(_Flat):
     """struct checks the range, takes ints, bools (True is exactly 1) and what has __index__, and refuses the rest."""
@@ -124,19 +132,21 @@ class _Ints(_Flat):
 
         return one
 
-    def put(self, values: list) -> None:
+    def fast(self, values: list) -> bool:
         try:
             self._pack(values)
         except BaseException:
-            return self._put_nullable(values) if self.nullable else self._put_strict(values)
+            return self.nullable and self._fast_nullable(values)
         self._all_valid(len(values))
+        return True
 
-    def _put_nullable(self, values: list) -> None:
+    def _fast_nullable(self, values: list) -> bool:
         try:
             self._pack([0 if value is None else value for value in values])
         except BaseException:
-            return self._put_strict(values)
+            return False
         self._some_valid(bytes([value is not None for value in values]))
+        return True
 
 
 class _Floats(_Flat):
@@ -156,19 +166,21 @@ class _Floats(_Flat):
 
         return one
 
-    def put(self, values: list) -> None:
+    def fast(self, values: list) -> bool:
         try:
             types = set(map(type, values))  # a metaclass may refuse to be hashed or compared
             types.discard(float)
             if not types:
                 self._pack(values)
-                return self._all_valid(len(values))
+                self._all_valid(len(values))
+                return True
             if self.nullable and types == {_NONE}:
                 self._pack([0.0 if value is None else value for value in values])
-                return self._some_valid(bytes([value is not None for value in values]))
+                self._some_valid(bytes([value is not None for value in values]))
+                return True
         except BaseException:
             pass
-        self._put_strict(values)
+        return False
 
 
 class _Bools(_Flat):
@@ -185,21 +197,22 @@ class _Bools(_Flat):
 
         return one
 
-    def put(self, values: list) -> None:
+    def fast(self, values: list) -> bool:
         try:
             tags = dumps(values, 2)[_MARSHAL_VALUES:]
         except BaseException:
-            return self._put_strict(values)
+            return False
         count = len(values)
         nulls = count - tags.count(b"T") - tags.count(b"F")
         if len(tags) != count or (nulls and (not self.nullable or tags.count(b"N") != nulls)):
-            return self._put_strict(values)
+            return False
         out, at = self.out, self.out.base + self.at + self.rows
         out.view[at : at + count] = tags.translate(_TRUE)
         if nulls:
             self._some_valid(tags.translate(_VALID))
         else:
             self._all_valid(count)
+        return True
 
 
 class _Blocks:
@@ -209,7 +222,7 @@ class _Blocks:
         self.type_name, self.nullable = type_name, nullable
         self.raw, self.words = views["B"], views["Q"]  # of all arenas
         # Any buffer becomes bytes in marshal, numpy's scalars too, so for binary the types are looked at first.
-        self.types = None if type_name == "utf8" else {bytes, _NONE} if nullable else {bytes}
+        self.types = None if type_name == "utf8" else {False: {bytes}, True: {bytes, _NONE}}
 
     def single(self) -> object:
         raw, words, binary, nullable = self.raw, self.words, self.types is not None, self.nullable
@@ -238,15 +251,27 @@ class _Blocks:
         self.at = out.take(0)
         self.ends = [0]
 
-    def put(self, values: list) -> None:
-        block = None
+    def fast(self, values: list) -> bool:
         try:
-            if not self.types or set(map(type, values)) <= self.types:
-                block = dumps(values, 4)
+            if self.types and not set(map(type, values)) <= self.types[self.nullable]:
+                return False
+            block = dumps(values, 4)
         except BaseException:
-            pass
-        if block is None:
-            block = self._strict(values)
+            return False
+        self._write(block)
+        return True
+
+    def put(self, values: list) -> None:
+        if not self.fast(values):
+            self._write(self._strict(values))
+
+    def put_exact(self, values: list) -> None:
+        self._write(dumps(values, 4))
+
+    def size(self) -> int:
+        return self.at + self.ends[-1]
+
+    def _write(self, block: bytes) -> None:
         end = self.ends[-1] + len(block)
         out = self.out
         if self.at + end > out.limit:

@@ -64,6 +64,12 @@ class Failure:
         return ERROR_HEAD.pack(self.row, self.kind, len(name), len(text), len(trace), 0) + name + text + trace
 
 
+def failed_text(name: str, text: str) -> str:
+    """What an error column says of a failed row: class and text as one, cut to what the protocol allows."""
+    name = str(cut(name, CLASS_BYTES_MAX), "utf-8")
+    return str(cut(f"{name}: {text}" if name and text else name + text, TEXT_BYTES_MAX), "utf-8")
+
+
 def raised(row: int, error: BaseException) -> Failure:
     """The body raised at this row."""
     return Failure(row, RAISED, type_name(error), text_of(error), traceback_of(error))
@@ -84,8 +90,13 @@ def encode_failed(row: int, error: BaseException) -> Failure:
 
 
 def no_row(text: str) -> Failure:
-    """The call could not be run at all."""
+    """The call could not be run at all, or a list function's answer is none."""
     return Failure(0, NO_ROW, "", text)
+
+
+def all_rows(error: BaseException) -> Failure:
+    """The body raised over all rows of the segment."""
+    return Failure(0, NO_ROW, type_name(error), text_of(error), traceback_of(error))
 
 
 def traceback_of(error: BaseException, ours: tuple = _OURS) -> str:

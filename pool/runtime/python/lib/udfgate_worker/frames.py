@@ -8,9 +8,12 @@ PROTOCOL = 1
 
 HELLO, ARENA, DROP, LOAD, LOADED, CALL, RESULT, NEED = 1, 2, 3, 4, 5, 6, 7, 8
 REFUSE, RECODE, PING, PONG, LOG, STATS, BYE = 9, 10, 11, 12, 13, 14, 15
+DATA = 17
 
 SKIPPABLE = 0x8000  # flag of a frame that a receiver may skip if it does not know the type
+PRIVATE = 1  # flag of ARENA: no descriptor comes with it
 FRAME_BYTES_MAX = 1 << 20
+DATA_BYTES = (32 << 10) - 32  # bytes of one DATA frame of this worker; 32 KiB with header and head
 LONG_FRAME_BYTES_MAX = 16 << 20
 LONG_FRAMES = frozenset((LOAD, LOADED, LOG, STATS, 16))
 
@@ -18,7 +21,7 @@ ROLE_INPUT, ROLE_OUTPUT = 1, 2
 FORM_ARROW, FORM_MARSHAL, FORM_FLAT = 1, 2, 3
 DONE, FAILED, TOO_LARGE = 0, 1, 2  # status of a segment
 RAISED, MISFIT, NO_ROW = 1, 2, 3  # kind of an error
-MEASURE_CPU = 1  # flag of CALL
+MEASURE_CPU, KEEP_GOING = 1, 2  # flags of CALL
 
 BLOCK_ROWS_MAX = 4096
 CLASS_BYTES_MAX, TEXT_BYTES_MAX, TRACE_BYTES_MAX = 256, 4 << 10, 16 << 10
@@ -26,6 +29,7 @@ CLASS_BYTES_MAX, TEXT_BYTES_MAX, TRACE_BYTES_MAX = 256, 4 << 10, 16 << 10
 HEADER = Struct("<IHHQ")  # length, type, flags, call
 ARENA_HEAD = Struct("<IIQ")  # arena, role, size
 DROP_HEAD = Struct("<I")
+DATA_HEAD = Struct("<I4xQ")  # arena, offset
 BYTES = Struct("<Q")  # of NEED, REFUSE, PONG
 
 # CALL and its first segment in one: function, generation, out_arena, block_rows, out_base, out_limit, nseg, flags,
@@ -41,6 +45,7 @@ TWO_BUFFERS = "IIQQQQQ"
 WIDTH_TWO, WIDTH_THREE = 7, 9  # fields of a column with two and with three buffers
 
 RESULT_HEAD = Struct("<QQQQQQQIIQQHHI")
+RESULT_PLACE = Struct("<8xQ56xI4xQQ")  # of the whole frame: call, out_arena, out_base, out_used
 RESULT_SEGMENT = Struct("<BBHIQ")  # status, ncols, reserved, nerr, rows
 RESULT_COLUMN = Struct("<HHIQ")  # form, nbuf, blocks, nulls
 ERROR_HEAD = Struct("<QHHIII")  # row, kind, class, text and trace lengths, reserved

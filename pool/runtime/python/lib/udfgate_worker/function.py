@@ -14,10 +14,14 @@ class Function:
     `length`, `columns` and `forms` describe the payload of the usual CALL: one segment, every column in the form that
     the gateway prefers for this worker. `ones` and `blocks` pair the readers with where their fields begin. `one`
     encodes a single row (see encode.py), `marshal` says that results are in marshal form.
+
+    `listing`: the body takes lists. `skip`: rows with a null argument are not given to it. `elementwise`: its rows do
+    not depend on each other.
     """
 
     def __init__(self, name: str, body: object, args: list, result: tuple, views: dict) -> None:
         """args: types by position; result: (type, nullable); views as in Arenas."""
+        self.listing, self.skip, self.elementwise, self.plain = False, False, True, True
         self.name, self.body, self.args = name, body, args
         self.readers = [readers(kind, views) for kind in args]
         self.encoder = encoder(*result, views)
@@ -28,3 +32,10 @@ class Function:
         usual = [by_form[form] for by_form, form in zip(self.readers, self.forms)]
         self.ones = [(one, at * WIDTH_TWO) for at, (one, _) in enumerate(usual)]
         self.blocks = [(block, at * WIDTH_TWO) for at, (_, block) in enumerate(usual)]
+
+    def special(self, listing: bool, skip: bool, elementwise: bool) -> None:
+        """Settle how rows go through the body. What is not the plain row mode has no usual CALL: length fits none."""
+        self.listing, self.skip, self.elementwise = listing, skip, elementwise
+        self.plain = not listing and not skip
+        if not self.plain:
+            self.length = -1

@@ -4,12 +4,14 @@ import os
 import sys
 from _frozen_importlib import module_from_spec
 from _frozen_importlib_external import SourceFileLoader, spec_from_file_location
+from _functools import partial
 
 from udfgate.declare import KINDS, Declaration, declarations
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.errors import LoadError, raised_at
 from udfgate_worker.function import Function
+from udfgate_worker.guesttypes import guest_type, refuse_guest, refuse_skipped
 from udfgate_worker.signature import NO_HINT, Plain, Shape, flavour, hint_type, shape_of
 from udfgate_worker.strict import type_name
 from udfgate_worker.typenames import Unserved, column_type
@@ -23,31 +25,26 @@ SKIPPED_MAX = 100
 # the same. Limits and hints (concurrency, max_concurrency, max_workers, max_batch_rows, volatility, elementwise) are
 # not among them: no answer depends on them, so they are taken and kept until the gateway acts on them.
 _TAME = {
-    "mode": ("row",),
-    "null_handling": ("call",),
-    "on_error": ("fail",),
+    "mode": ("row", "list"),
     "io_threads": (1,),
     "init": ("worker",),
     "warmup": (),
     "native": ("auto", "off"),
     "affinity": ("none",),
-    "skip_null": (False,),
-    "batch": (False,),
-    "batch_mode": (False,),
 }
 
 
 def load(request: dict, views: dict, imports: object) -> tuple:
     """Carry out a LOAD: (functions by number, "functions" and "skipped" of LOADED).
 
-    imports(file, count) is called before each of the count modules; file is "" for a module of the path.
+    imports(file, count) is called before each of the count modules; a module of the path is told by its name.
     Raises what the modules raise, and LoadError.
     """
     sys.path[:0] = request.get("path") or []
     functions, entries, skipped = [], [], []
     for module in request["modules"]:
         name, file = module["name"], module.get("file") or ""
-        imports(file, len(request["modules"]))
+        imports(file or name, len(request["modules"]))
         loaded = _import(name, file)
         if not issubclass(type(loaded), type(sys)):
             raise LoadError(f"{name}: wanted a module in sys.modules, got {type_name(loaded)}", file)
@@ -59,6 +56,7 @@ def load(request: dict, views: dict, imports: object) -> tuple:
                 raise LoadError(what, *_where(declaration))
             taken.add(entry["name"])
             entry["number"] = len(functions)
+            entry["file"] = file or getattr(loaded, "__file__", None) or ""
             functions.append(function)
             entries.append(entry)
     return functions, entries, skipped
@@ -171,28 +169,38 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
     try:
         name = _name_of(declaration)
         _refuse_unbuilt(declaration)
+        mode, skip = _ways(declaration.options)
         call = _callable(declaration)
         args, result = _columns(declaration, call)
+        if declaration.source:
+            refuse_skipped(declaration.source, skip, result[1])
+        if skip:  # null answers of rows that the body does not see need a column that has nulls
+            result = (result[0], True)
     except Unserved as e:
         raise LoadError(f"{module}.{name}: {e}", *_where(declaration)) from None
     if isinstance(declaration.body, type):
         call = _instance(declaration, f"{module}.{name}").__call__
     options = declaration.options
     volatility = options.get("volatility", "volatile")
+    listing = mode == "list"
+    elementwise = options.get("elementwise", not listing)
+    function = Function(name, call, [kind for _, kind, _ in args], result, views)
+    function.special(listing, skip, elementwise)
     entry = {
         "number": 0,
         "module": module,
         "name": name,
-        "mode": "row",
+        "mode": mode,
         "kind": declaration.kind,
         "args": [{"name": arg, "type": kind, "nullable": nullable} for arg, kind, nullable in args],
         "result": {"name": name, "type": result[0], "nullable": result[1]},
         "volatility": volatility,
-        "elementwise": options.get("elementwise", True),
+        "elementwise": elementwise,
         "idempotent": options.get("idempotent", volatility == "immutable"),
         "timeout_ns": options.get("timeout", 0),
+        "on_error": options.get("on_error", "fail"),
     }
-    return Function(name, call, [kind for _, kind, _ in args], result, views), entry
+    return function, entry
 
 
 def _instance(declaration: Declaration, name: str) -> object:
@@ -208,12 +216,31 @@ def _instance(declaration: Declaration, name: str) -> object:
 
 def _refuse_unbuilt(declaration: Declaration) -> None:
     if declaration.kind != "scalar":
-        raise Unserved(f"{declaration.kind} functions (@{KINDS[declaration.kind]}) are not supported yet")
+        decorator = "" if declaration.source == "databend_udf" else f" (@{KINDS[declaration.kind]})"
+        raise Unserved(f"{declaration.kind} functions{decorator} are not supported yet")
     for option, value in declaration.options.items():
         if option in _TAME and value not in _TAME[option]:
             raise Unserved(f"{option}={value!r} is not supported yet")
     if "result_types" in declaration.options:
         raise Unserved("result_types is for table functions; a scalar function has result_type")
+
+
+def _ways(options: dict) -> tuple:
+    """(mode, whether rows with a null argument are skipped), each of which goes by several names."""
+    modes = [(name, options[name]) for name in ("batch", "batch_mode") if name in options]
+    ways = [f"{name}={value!r}" for name, value in modes]
+    found = {"list" if value else "row" for _, value in modes} | ({options["mode"]} if "mode" in options else set())
+    if "mode" in options:
+        ways.append(f"mode={options['mode']!r}")
+    skips = {value for value in [options.get("skip_null")] if value is not None}
+    skips |= {options["null_handling"] == "skip"} if "null_handling" in options else set()
+    if len(found) > 1:
+        raise Unserved(f"{' and '.join(ways)} contradict each other")
+    if len(skips) > 1:
+        raise Unserved(
+            f"skip_null={options['skip_null']} and null_handling={options['null_handling']!r} contradict each other"
+        )
+    return next(iter(found), "row"), next(iter(skips), False)
 
 
 def _callable(declaration: Declaration) -> object:
@@ -236,11 +263,15 @@ def _columns(declaration: Declaration, call: object) -> tuple:
     shape, options = shape_of(call), declaration.options
     if isinstance(declaration.body, type):
         del shape.parameters[:1]
+    type_of = column_type
+    if declaration.source:
+        refuse_guest(declaration.source, shape, options)
+        type_of = partial(guest_type, declaration.source)
     given = options.get("input_types")
-    args = _hinted(shape) if given is None else _given(shape, given)
+    args = _hinted(shape) if given is None else _given(shape, given, type_of)
     try:
         if "result_type" in options:
-            return args, column_type(options["result_type"])
+            return args, type_of(options["result_type"])
         if shape.returns is NO_HINT:
             raise Unserved("no type hint; add one or give result_type")
         return args, hint_type(shape.returns, shape.scope)
@@ -268,7 +299,7 @@ def _hinted(shape: Shape) -> list:
     return args
 
 
-def _given(shape: Shape, types: list) -> list:
+def _given(shape: Shape, types: list, type_of: object) -> list:
     """Arguments by input_types, which may leave out parameters that have a default."""
     names = [parameter.name for parameter in shape.parameters]
     needed = len([parameter for parameter in shape.parameters if not parameter.optional])
@@ -280,7 +311,7 @@ def _given(shape: Shape, types: list) -> list:
     args = []
     for name, given in zip(names, types):
         try:
-            args.append((name, *column_type(given)))
+            args.append((name, *type_of(given)))
         except Unserved as e:
             raise Unserved(f"parameter {name}: {e}") from None
     return args

@@ -9,11 +9,16 @@ from udfgate_worker.frames import (
     ARENA_HEAD,
     BYTES,
     CALL,
+    DATA,
+    DATA_BYTES,
+    DATA_HEAD,
     DROP,
     DROP_HEAD,
     HEADER,
     NEED,
+    PRIVATE,
     REFUSE,
+    RESULT_PLACE,
     ROLE_OUTPUT,
     SKIPPABLE,
     ProtocolError,
@@ -72,12 +77,14 @@ class Region:
         answer = -1
         while answer == -1:
             kind, flags, call, at, length = link.frame()
-            if kind == ARENA and self._arena(at, length):
+            if kind == ARENA and self._arena(flags, at, length):
                 answer = None
             elif kind == REFUSE:
                 (answer,) = BYTES.unpack_from(link.buffer, at)
             elif kind == DROP:
                 self.arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
+            elif kind == DATA:
+                self.arenas.write(link.buffer, at, length)
             elif kind == CALL:
                 aside.append(HEADER.pack(length, kind, flags, call) + link.buffer[at : at + length])
             elif kind != ARENA and not flags & SKIPPABLE:
@@ -86,9 +93,24 @@ class Region:
             link.unread(b"".join(aside))
         return answer
 
-    def _arena(self, at: int, length: int) -> bool:
+    def deliver(self, result: bytes) -> None:
+        """Send a RESULT, and right before it the bytes of its answer: of a private arena."""
+        call, arena, start, used = RESULT_PLACE.unpack_from(result)
+        view, end = self.arenas.raw[arena], start + used
+        while start < end:
+            size = min(end - start, DATA_BYTES)
+            head = HEADER.pack(DATA_HEAD.size + size, DATA, 0, call) + DATA_HEAD.pack(arena, start)
+            frame = b"".join((head, view[start : start + size]))
+            start += size
+            if start == end:
+                result = frame + result  # a short answer is one write
+            else:
+                self.link.send(frame)
+        self.link.send(result)
+
+    def _arena(self, flags: int, at: int, length: int) -> bool:
         """Map an arena; move over to it if it is an output. False if it is not."""
-        arena, role, size = map_arena(self.link, self.arenas, at, length)
+        arena, role, size = map_arena(self.link, self.arenas, flags, at, length)
         if role != ROLE_OUTPUT:
             return False
         view = self.arenas.raw[arena]
@@ -98,9 +120,9 @@ class Region:
         return True
 
 
-def map_arena(link: Link, arenas: Arenas, at: int, length: int) -> tuple:
+def map_arena(link: Link, arenas: Arenas, flags: int, at: int, length: int) -> tuple:
     """Take up an ARENA frame: its arena, role and size."""
-    descriptor = link.right()
+    descriptor = -1 if flags & PRIVATE else link.right()
     if length < ARENA_HEAD.size:
         raise ProtocolError(f"ARENA of {length} bytes")
     arena, role, size = ARENA_HEAD.unpack_from(link.buffer, at)

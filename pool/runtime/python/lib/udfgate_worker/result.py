@@ -26,24 +26,30 @@ class Outcome:
     """How one segment ended.
 
     `column` is the result of a segment that is done: form, blocks, nulls, then offset and length of its two buffers.
-    `failure` is the entry of a failed one. `lo` is its first row in the batch.
+    `errors` is its second column, if rows of it failed. `failure` is the entry of a failed segment. `lo` is its first
+    row in the batch.
     """
 
-    __slots__ = ("column", "failure", "lo", "rows", "status")
+    __slots__ = ("column", "errors", "failure", "lo", "rows", "status")
 
     def __init__(
         self, status: int, lo: int = 0, rows: int = 0, column: "tuple | None" = None, failure: "Failure | None" = None
     ) -> None:
         self.status, self.lo, self.rows, self.column, self.failure = status, lo, rows, column, failure
+        self.errors: tuple | None = None
 
     def pack(self) -> bytes:
-        """The segment as it stands in the frame: head, column, error."""
+        """The segment as it stands in the frame: head, columns, error."""
         if self.status == DONE:
-            form, blocks, nulls, at1, size1, at2, size2 = self.column
-            column = RESULT_COLUMN.pack(form, 2, blocks, nulls) + BUFFER.pack(at1, size1) + BUFFER.pack(at2, size2)
-            return RESULT_SEGMENT.pack(DONE, 1, 0, 0, self.rows) + column
+            if self.errors is None:
+                return RESULT_SEGMENT.pack(DONE, 1, 0, 0, self.rows) + _column(*self.column)
+            return RESULT_SEGMENT.pack(DONE, 2, 0, 0, self.rows) + _column(*self.column) + _column(*self.errors)
         errors = [] if self.failure is None else [self.failure.pack()]
         return RESULT_SEGMENT.pack(self.status, 0, 0, len(errors), self.rows) + b"".join(errors)
+
+
+def _column(form: int, blocks: int, nulls: int, at1: int, size1: int, at2: int, size2: int) -> bytes:
+    return RESULT_COLUMN.pack(form, 2, blocks, nulls) + BUFFER.pack(at1, size1) + BUFFER.pack(at2, size2)
 
 
 def result_frame(call: int, stamps: tuple, times: Times, peak: int, where: tuple, outcomes: list) -> bytes:

@@ -82,7 +82,7 @@ def _read_column(fields: list, buffer: bytearray, at: int, end: int) -> int:
     return at + BUFFER_BYTES * count
 
 
-def _stopped(row: int, error: "BaseException | None") -> Failure:
+def stopped(row: int, error: "BaseException | None") -> Failure:
     """Why a block ended early. map takes a StopIteration of the body for its own end, and so loses it."""
     return Failure(row, RAISED, "StopIteration", "", STOPPED) if error is None else raised(row, error)
 
@@ -123,7 +123,7 @@ def run_segment(
             decode += ready - at
             ran += done - ready
             if len(values) < top - row:
-                failure = _stopped(row + len(values), error)
+                failure = stopped(row + len(values), error)
                 error = None
                 encoder.check(values)
                 break

@@ -15,6 +15,7 @@ from udfgate_worker.frames import (
     BYE,
     BYTES,
     CALL,
+    DATA,
     DROP,
     DROP_HEAD,
     HELLO,
@@ -38,6 +39,7 @@ from udfgate_worker.single import serve_single_rows
 PROTOCOL_DESCRIPTOR = 3
 EXIT_BROKEN = 70  # EX_SOFTWARE: the gateway or this worker broke the protocol
 FORMS = ["arrow", "flat", "marshal"]
+ARENAS = ["shared", "private"]
 
 
 def main() -> None:
@@ -102,6 +104,7 @@ class Worker:
             "pid": os.getpid(),
             "slots": 1,
             "forms": FORMS,
+            "arenas": ARENAS,
             "site": site,
         }
         self.link.put(HELLO, 0, encode(hello))
@@ -123,7 +126,9 @@ class Worker:
         now = monotonic_ns()
         link = self.link
         if kind == ARENA:
-            map_arena(link, self.arenas, at, length)
+            map_arena(link, self.arenas, flags, at, length)
+        elif kind == DATA:
+            self.arenas.write(link.buffer, at, length)
         elif kind == DROP:
             self.arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
         elif kind == PING:

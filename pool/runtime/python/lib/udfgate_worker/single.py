@@ -18,7 +18,7 @@ _ONE_SEGMENT = 1  # nseg 1 and no flags, read as one u32
 
 def serve_single_rows(link: Link, calls: Calls) -> None:
     """Answer one-row CALLs until the next frame is another one, which is left for Link.frame."""
-    now, unpack, pack, send = monotonic_ns, ONE_HEAD.unpack_from, ONE_RESULT.pack, link.send
+    now, unpack, pack, send = monotonic_ns, ONE_HEAD.unpack_from, ONE_RESULT.pack, calls.sender()
     functions, region, head_bytes = calls.functions, calls.region, ONE_HEAD.size
     while True:
         start, end = link.start, link.end

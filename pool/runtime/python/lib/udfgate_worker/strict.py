@@ -136,6 +136,16 @@ def _binary(kind: str, value: object) -> bytes:
 _RULES = {"bool": _bool, "float32": _float, "float64": _float, "utf8": _text, "binary": _binary}
 
 
+def rule_of(kind: str) -> object:
+    """The rule of a type: rule(kind, value) → the exact value. Raises Misfit, and what the value's own code raises."""
+    return _RULES.get(kind, _int)
+
+
+def unfit(kind: str, value: object) -> Misfit:
+    """The misfit of a value whose own code raised while it was looked at."""
+    return _unfit("TypeError", kind, value)
+
+
 def exact_values(kind: str, nullable: bool, values: list) -> list:
     """The values as exact instances of the type's own Python class, None where null is allowed.
 

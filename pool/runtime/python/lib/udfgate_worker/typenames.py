@@ -113,12 +113,12 @@ def column_type(given: object) -> tuple:
         return _from_name(given)
     module = type(given).__module__
     if isinstance(module, str) and module.partition(".")[0] == "pyarrow":
-        return _from_arrow(str(given)), True
+        return arrow_type(str(given)), True
     raise Unserved(f"wanted a type name such as 'INT' or 'VARCHAR', got {type(given).__name__}")
 
 
-def _from_arrow(name: str) -> str:
-    """pyarrow's own spelling of a type object."""
+def arrow_type(name: str) -> str:
+    """The type of pyarrow's own spelling of a type object. Raises Unserved."""
     name = {"float": "float32", "double": "float64", "string": "utf8"}.get(name, name)
     if name not in TYPES:
         raise Unserved(f"{name} is not supported yet")
@@ -152,6 +152,12 @@ def _refusal(name: str, upper: str) -> str:
         return f"{name}: lists are not supported yet"
     if base in _NAMES:
         return f"{name}: a length or precision is not supported, write {name[: len(base)]}"
-    if base in _NOT_YET or base.partition(" ")[0] in _NOT_YET:
+    if not_yet(base):
         return f"{name} is not supported yet"
     return f"no type is called {name or 'nothing'}{near(base, list(_NAMES))}"
+
+
+def not_yet(upper: str) -> bool:
+    """Whether a name in capitals means a type that is not built."""
+    base = upper.replace("<", "(").partition("(")[0].strip()
+    return base in _NOT_YET or base.partition(" ")[0] in _NOT_YET

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	client "github.com/udfgate/udfgate/clients/go"
+	"github.com/udfgate/udfgate/internal/tabular"
+)
+
+// outputFile is the file that --output names. It is written under another name in
+// the same folder, so that the name never stands for half a file.
+type outputFile struct {
+	name   string
+	format tabular.Format
+	gzip   bool
+	adds   int // columns behind those of the input
+
+	path   string // name, symbolic links followed
+	old    fs.FileInfo
+	file   *os.File
+	buf    *bufio.Writer
+	writer *tabular.Writer
+	rename bool
+}
+
+// newOutputFile checks the name. Nothing is made yet. source is the input's name,
+// which the output may not be; "-" and the empty one are no file.
+func newOutputFile(name, source string) (*outputFile, error) {
+	what := "--output " + name
+	if name == "-" {
+		return nil, usage(what, errors.New("wanted a file; without --output the rows go to stdout"), "--json prints them for programs")
+	}
+	t := &outputFile{name: name, path: name}
+	var err error
+	if t.format, t.gzip, err = tabular.FormatOf(name); err != nil {
+		return nil, usage(what, err, "")
+	}
+	if t.old, err = os.Stat(name); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, usage(what, cause(err), "")
+		}
+		return t, nil
+	}
+	if t.old.IsDir() {
+		return nil, usage(what, errors.New("wanted a file, got a folder"), "")
+	}
+	if in, err := os.Stat(source); err == nil && os.SameFile(in, t.old) {
+		return nil, usage(what, errors.New("it is the file that --input reads"), "")
+	}
+	t.path, err = filepath.EvalSymlinks(name)
+	return t, err
+}
+
+// open makes the file and begins it with the input's columns.
+func (t *outputFile) open(kept *arrow.Schema, adds []arrow.Field) error {
+	what := "--output " + t.name
+	var err error
+	if t.old != nil && !t.old.Mode().IsRegular() { // a pipe or a device: nothing can take its place
+		t.file, err = os.OpenFile(t.path, os.O_WRONLY, 0)
+	} else {
+		hidden := filepath.Join(filepath.Dir(t.path), "."+filepath.Base(t.path)+"."+rand.Text()[:8])
+		t.file, err = os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		t.rename = err == nil
+	}
+	if err != nil {
+		return usage(what, cause(err), "")
+	}
+	t.buf = bufio.NewWriterSize(t.file, 1<<20)
+	t.adds = len(adds)
+	if t.writer, err = tabular.NewWriter(t.buf, t.format, t.gzip, kept, adds); err != nil {
+		return usage(what, err, "")
+	}
+	return nil
+}
+
+func (t *outputFile) each(in *tabular.Rows, out *client.Result) error {
+	return t.named(t.writer.Write(in, answers(out)[:t.adds]))
+}
+
+// end completes the file and gives it its name.
+func (t *outputFile) end() error {
+	if err := t.writer.Close(); err != nil {
+		return t.named(err)
+	}
+	err := t.buf.Flush()
+	if t.rename && t.old != nil { // it takes the place of a file that others may read
+		err = errors.Join(err, t.file.Chmod(t.old.Mode().Perm()))
+	}
+	if err = errors.Join(err, t.file.Close()); err != nil {
+		return t.named(err)
+	}
+	if t.rename {
+		if err := os.Rename(t.file.Name(), t.path); err != nil {
+			return t.named(err)
+		}
+		t.rename = false
+	}
+	return nil
+}
+
+// discard takes away what a call that failed has written.
+func (t *outputFile) discard() {
+	if t.file == nil {
+		return
+	}
+	_ = t.file.Close() // closed already after a good end
+	if t.rename {
+		_ = os.Remove(t.file.Name()) // what cannot be removed is hidden and has no name
+	}
+}
+
+func (t *outputFile) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err
+	}
+	return &failure{code: exitFailed, what: t.name, err: err}
+}
+
+// failures counts the rows that failed where the call goes on.
+type failures struct {
+	rows, failed, first int64
+	text                string // of the first
+}
+
+// each counts in the errors of an answer.
+func (f *failures) each(texts *array.String) {
+	for i := range texts.Len() {
+		if texts.IsNull(i) {
+			continue
+		}
+		if f.failed == 0 {
+			f.first, f.text = f.rows+int64(i), texts.Value(i)
+		}
+		f.failed++
+	}
+	f.rows += int64(texts.Len())
+}
+
+// line is what a user has to know, empty if no row failed.
+func (f *failures) line(function string, rows int64) string {
+	if f.failed == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("udfgate: %s: %d of %d rows failed", function, f.failed, rows)
+	if f.text != "" {
+		s += fmt.Sprintf("; the first is row %d: %s", f.first, oneLine(f.text))
+	}
+	return s + "\n"
+}

@@ -1,0 +1,228 @@
+package tabular
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// The columns of a file that are no arguments may have any type. This file
+// turns the values of those types into JSON, as format.go those of arguments.
+
+// appendOther appends a value that is not null and of none of the types of
+// arguments: dates and times as ISO 8601, decimals as text, bytes as base64.
+func appendOther(dst []byte, a arrow.Array, i int) []byte {
+	switch a := a.(type) {
+	case *array.Null: // it has no bits that say so
+		return append(dst, "null"...)
+	case *array.LargeString:
+		return appendQuoted(dst, a.Value(i))
+	case *array.StringView:
+		return appendQuoted(dst, a.Value(i))
+	case *array.LargeBinary:
+		return appendBytes(dst, a.Value(i))
+	case *array.BinaryView:
+		return appendBytes(dst, a.Value(i))
+	case *array.FixedSizeBinary:
+		return appendBytes(dst, a.Value(i))
+	case *array.Float16:
+		return appendFloatJSON(dst, float64(a.Value(i).Float32()), 32)
+	case *array.Dictionary:
+		return AppendJSON(dst, a.Dictionary(), a.GetValueIndex(i))
+	case *array.RunEndEncoded:
+		return AppendJSON(dst, a.Values(), a.GetPhysicalIndex(i))
+	case array.ExtensionArray:
+		return AppendJSON(dst, a.Storage(), i)
+	case *array.Struct:
+		return appendStruct(dst, a, i)
+	case *array.Map:
+		return appendMap(dst, a, i)
+	case array.ListLike:
+		return appendList(dst, a, i)
+	}
+	return appendTime(dst, a, i)
+}
+
+func appendBytes(dst, value []byte) []byte {
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, value)
+	return append(dst, '"')
+}
+
+func appendStruct(dst []byte, a *array.Struct, i int) []byte {
+	dst = append(dst, '{')
+	fields, _ := a.DataType().(*arrow.StructType)
+	for f := range a.NumField() {
+		if f > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendQuoted(dst, fields.Field(f).Name), ':')
+		dst = AppendJSON(dst, a.Field(f), i)
+	}
+	return append(dst, '}')
+}
+
+func appendList(dst []byte, a array.ListLike, i int) []byte {
+	from, to := a.ValueOffsets(i)
+	dst = append(dst, '[')
+	for v := from; v < to; v++ {
+		if v > from {
+			dst = append(dst, ',')
+		}
+		dst = AppendJSON(dst, a.ListValues(), int(v))
+	}
+	return append(dst, ']')
+}
+
+// appendMap writes pairs: a map's keys need not be text, nor differ.
+func appendMap(dst []byte, a *array.Map, i int) []byte {
+	from, to := a.ValueOffsets(i)
+	dst = append(dst, '[')
+	for v := from; v < to; v++ {
+		if v > from {
+			dst = append(dst, ',')
+		}
+		dst = append(AppendJSON(append(dst, `{"key":`...), a.Keys(), int(v)), `,"value":`...)
+		dst = append(AppendJSON(dst, a.Items(), int(v)), '}')
+	}
+	return append(dst, ']')
+}
+
+const (
+	dateForm = "2006-01-02"
+	timeForm = "15:04:05.999999999"
+	day      = 24 * time.Hour
+)
+
+// appendTime appends dates and times, and what is left in its own text.
+func appendTime(dst []byte, a arrow.Array, i int) []byte {
+	switch a := a.(type) {
+	case *array.Date32:
+		return appendForm(dst, time.Unix(int64(a.Value(i))*int64(day/time.Second), 0), dateForm)
+	case *array.Date64:
+		form := dateForm
+		if ms := int64(a.Value(i)); ms%day.Milliseconds() != 0 {
+			form += "T" + timeForm
+		}
+		return appendForm(dst, time.UnixMilli(int64(a.Value(i))), form)
+	case *array.Time32:
+		unit, _ := a.DataType().(*arrow.Time32Type)
+		return appendForm(dst, instant(int64(a.Value(i)), unit.Unit), timeForm)
+	case *array.Time64:
+		unit, _ := a.DataType().(*arrow.Time64Type)
+		return appendForm(dst, instant(int64(a.Value(i)), unit.Unit), timeForm)
+	case *array.Timestamp:
+		t, _ := a.DataType().(*arrow.TimestampType)
+		form := dateForm + "T" + timeForm
+		if t.TimeZone != "" {
+			form += "Z" // the instant is exact in UTC; the zone is the column's
+		}
+		return appendForm(dst, instant(int64(a.Value(i)), t.Unit), form)
+	case *array.Duration:
+		unit, _ := a.DataType().(*arrow.DurationType)
+		return append(append(append(dst, `"PT`...), seconds(int64(a.Value(i)), unit.Unit)...), `S"`...)
+	}
+	return appendQuoted(dst, a.ValueStr(i))
+}
+
+func appendForm(dst []byte, t time.Time, form string) []byte {
+	return append(t.UTC().AppendFormat(append(dst, '"'), form), '"')
+}
+
+// perSecond is how many of a unit make a second.
+func perSecond(unit arrow.TimeUnit) int64 { return int64(time.Second / unit.Multiplier()) }
+
+func instant(v int64, unit arrow.TimeUnit) time.Time {
+	per := perSecond(unit)
+	whole, rest := v/per, v%per
+	return time.Unix(whole, rest*int64(unit.Multiplier()))
+}
+
+// seconds is a duration as a decimal number of seconds.
+func seconds(v int64, unit arrow.TimeUnit) string {
+	per := perSecond(unit)
+	text := strconv.FormatInt(v/per, 10)
+	rest := v % per
+	if v < 0 && v > -per {
+		text = "-0"
+	}
+	if rest == 0 {
+		return text
+	}
+	digits := fmt.Sprintf("%0*d", len(strconv.FormatInt(per, 10))-1, max(rest, -rest))
+	return text + "." + strings.TrimRight(digits, "0")
+}
+
+// isJSON is true for a column whose text is JSON: one that JSONL kept, or that
+// a file calls so.
+func isJSON(f arrow.Field) bool {
+	if e, ok := f.Type.(arrow.ExtensionType); ok {
+		return e.ExtensionName() == "arrow.json"
+	}
+	name, _ := f.Metadata.GetValue("ARROW:extension:name")
+	return name == "arrow.json"
+}
+
+// textOf is the value of a column of text in any form.
+func textOf(a arrow.Array, i int) (string, bool) {
+	switch a := a.(type) {
+	case *array.String:
+		return a.Value(i), true
+	case *array.LargeString:
+		return a.Value(i), true
+	case *array.StringView:
+		return a.Value(i), true
+	case array.ExtensionArray:
+		return textOf(a.Storage(), i)
+	case *array.Dictionary:
+		return textOf(a.Dictionary(), a.GetValueIndex(i))
+	case *array.RunEndEncoded:
+		return textOf(a.Values(), a.GetPhysicalIndex(i))
+	}
+	return "", false
+}
+
+// appendJSONText appends what is JSON already, on one line.
+func appendJSONText(dst []byte, text string) ([]byte, error) {
+	if !utf8.ValidString(text) {
+		return dst, notUTF8(text)
+	}
+	if !json.Valid([]byte(text)) {
+		return dst, fmt.Errorf("wanted JSON, as the column's type says, got %s", quote(text))
+	}
+	if !strings.ContainsAny(text, "\n\r") {
+		return append(dst, text...), nil
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, []byte(text)); err != nil {
+		return dst, err
+	}
+	return append(dst, line.Bytes()...), nil
+}
+
+// IsNull is true if row i has no value, in whatever form the column lies: a
+// dictionary and runs may have a null among their values.
+func IsNull(a arrow.Array, i int) bool {
+	if a.IsNull(i) {
+		return true
+	}
+	switch a := a.(type) {
+	case *array.Dictionary:
+		return IsNull(a.Dictionary(), a.GetValueIndex(i))
+	case *array.RunEndEncoded:
+		return IsNull(a.Values(), a.GetPhysicalIndex(i))
+	case array.ExtensionArray:
+		return IsNull(a.Storage(), i)
+	case *array.Null:
+		return true
+	}
+	return false
+}

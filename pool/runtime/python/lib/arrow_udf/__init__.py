@@ -1,0 +1,48 @@
+"""Lets files that were written for the Python server of arrow-udf 0.3 load unchanged: `from arrow_udf import udf`."""
+
+from udfgate.guests import Server, absent, guest
+
+__all__ = ["DecimalType", "JsonType", "UdfServer", "udf", "udtf"]
+
+
+def udf(
+    input_types: object,
+    result_type: object,
+    name: "str | None" = None,
+    io_threads: "int | None" = None,
+    batch: bool = False,
+    skip_null: bool = False,
+) -> object:
+    """A scalar function. io_threads changes no answer and is not acted upon."""
+    return guest(
+        "arrow_udf",
+        "scalar",
+        {
+            "input_types": input_types,
+            "result_type": result_type,
+            "name": name,
+            "batch": bool(batch),
+            "skip_null": bool(skip_null),
+        },
+    )
+
+
+def udtf(input_types: object, result_types: object, name: "str | None" = None) -> object:
+    """A table function; refused at load."""
+    return guest("arrow_udf", "table", {"input_types": input_types, "result_types": result_types, "name": name})
+
+
+class UdfServer(Server):
+    """The server, in name only."""
+
+
+class JsonType:
+    """The type of JSON text; refused at load where a function uses it."""
+
+
+class DecimalType:
+    """The type of decimal text; refused at load where a function uses it."""
+
+
+def __getattr__(name: str) -> object:
+    raise absent(__name__, name)

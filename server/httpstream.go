@@ -1,0 +1,270 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/tabular"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+)
+
+// renderer is a stream whose client does not take the messages of Flight. What
+// it makes of them is work on the answer, and booked as such.
+type renderer interface{ render(m *rawMsg) }
+
+// httpStream is a call over HTTP as a DoExchange of one batch: budget, queue,
+// ledger, bill and errors are those of every other call. It makes Flight's
+// messages from the request's JSON, and JSON from the answers.
+type httpStream struct {
+	ctx     context.Context
+	route   *route
+	body    *requestBody
+	came    int64 // when the body was there
+	rowsMax int64 // of a batch
+
+	received int // messages
+	trailer  metadata.MD
+
+	schema []byte // header of the message that answers the schema
+	rows   []byte // the answers, an element each
+	fault  error  // an answer could not be rendered
+}
+
+// SetHeader implements grpc.ServerStream; nobody sets any.
+func (h *httpStream) SetHeader(metadata.MD) error { return nil }
+
+// SendHeader implements grpc.ServerStream; nobody sets any.
+func (h *httpStream) SendHeader(metadata.MD) error { return nil }
+
+// SetTrailer implements grpc.ServerStream.
+func (h *httpStream) SetTrailer(md metadata.MD) { h.trailer = md }
+
+// Context implements grpc.ServerStream.
+func (h *httpStream) Context() context.Context { return h.ctx }
+
+// RecvMsg implements grpc.ServerStream: the descriptor and the schema, then the
+// batch, then the end. An error but io.EOF is an *udfgate.Error.
+func (h *httpStream) RecvMsg(m any) error {
+	message, ok := m.(*rawMsg)
+	if !ok {
+		return udfgate.Errorf(udfgate.Internal, "wanted a raw message, got %T", m)
+	}
+	h.received++
+	switch h.received {
+	case 1:
+		descriptor, err := proto.Marshal(&flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{h.route.function.Canonical()}})
+		if err != nil {
+			return udfgate.AsError(err)
+		}
+		schema := codec.AppendSchemaMessage(nil, udfgate.Schema{Fields: h.route.function.Args})
+		message.came = 0
+		message.data = mem.BufferSlice{mem.SliceBuffer(codec.AppendFlightData(nil, descriptor, schema, nil, -1))}
+		return nil
+	case 2:
+		data, err := h.parse()
+		if err != nil {
+			return err
+		}
+		message.came = h.came
+		message.data = mem.BufferSlice{mem.SliceBuffer(data)}
+		return nil
+	default:
+		return io.EOF
+	}
+}
+
+// parse makes the batch from the body, and gives the body back.
+func (h *httpStream) parse() ([]byte, error) {
+	defer h.body.release()
+	raw, err := rowsOf(h.body.text)
+	if err != nil {
+		return nil, err
+	}
+	batch, err := h.read(raw)
+	if err != nil {
+		return nil, err
+	}
+	defer batch.Release()
+	payload, err := ipc.GetRecordBatchPayload(batch)
+	if err != nil {
+		return nil, udfgate.AsError(err)
+	}
+	defer payload.Release()
+	header := payload.Meta()
+	defer header.Release()
+	var body bytes.Buffer
+	if err := payload.SerializeBody(&body); err != nil {
+		return nil, udfgate.AsError(err)
+	}
+	message := codec.AppendFlightData(nil, nil, header.Bytes(), nil, int64(body.Len()))
+	return append(message, body.Bytes()...), nil
+}
+
+// read reads the rows into one batch: a body that is run over a whole chunk
+// must see all of them.
+func (h *httpStream) read(raw []byte) (arrow.RecordBatch, error) {
+	schema, err := flight.DeserializeSchema(codec.EncapsulateSchema(udfgate.Schema{Fields: h.route.function.Args}), memory.DefaultAllocator)
+	if err != nil {
+		return nil, udfgate.AsError(err)
+	}
+	source, err := tabular.NewJSONRows(bytes.NewReader(raw), schema.Fields(), tabular.Options{})
+	if err != nil {
+		return nil, udfgate.Invalidf(udfgate.ShapeUnsupported, "%w", err)
+	}
+	var parts []arrow.RecordBatch
+	defer func() {
+		for _, p := range parts {
+			p.Release()
+		}
+	}()
+	for rows := int64(0); ; {
+		part, err := source.Next(int(h.rowsMax - rows + 1)) // one more says that there are too many
+		if errors.Is(err, io.EOF) {
+			return joined(schema, parts)
+		}
+		if err != nil {
+			return nil, malformed("rows: %w", err)
+		}
+		parts = append(parts, part.Args)
+		if rows += part.Len(); rows > h.rowsMax {
+			return nil, udfgate.Invalidf(udfgate.ShapeTooLarge, "batch of more than %d rows is over %s %d", h.rowsMax, batchRowsName, h.rowsMax)
+		}
+	}
+}
+
+// joined is one batch of all parts: nearly always there is just one.
+func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	switch len(parts) {
+	case 0:
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		defer b.Release()
+		return b.NewRecordBatch(), nil
+	case 1:
+		parts[0].Retain()
+		return parts[0], nil
+	}
+	rows := int64(0)
+	for _, p := range parts {
+		rows += p.NumRows()
+	}
+	columns := make([]arrow.Array, parts[0].NumCols())
+	for i := range columns {
+		pieces := make([]arrow.Array, len(parts))
+		for j, p := range parts {
+			pieces[j] = p.Column(i)
+		}
+		column, err := array.Concatenate(pieces, memory.DefaultAllocator)
+		if err != nil {
+			return nil, udfgate.Invalidf(udfgate.ShapeTooLarge, "column %d: %w", i, err)
+		}
+		defer column.Release()
+		columns[i] = column
+	}
+	return array.NewRecordBatch(parts[0].Schema(), columns, rows), nil
+}
+
+// SendMsg implements grpc.ServerStream. What it is given was rendered before.
+func (h *httpStream) SendMsg(m any) error {
+	message, ok := m.(*rawMsg)
+	if !ok {
+		return udfgate.Errorf(udfgate.Internal, "wanted a raw message, got %T", m)
+	}
+	message.release()
+	if message.whole == nil {
+		return nil
+	}
+	var data codec.FlightData
+	if err := codec.ParseFlightData([][]byte{message.whole.ReadOnlyData()}, &data); err != nil {
+		return err
+	}
+	h.schema = data.Header
+	return nil
+}
+
+// render appends the rows of an answer.
+func (h *httpStream) render(m *rawMsg) {
+	if err := h.appendRows(m); err != nil {
+		h.fault = err
+	}
+}
+
+func (h *httpStream) appendRows(m *rawMsg) error {
+	pieces := [][]byte{m.prefix}
+	var body []byte
+	if m.body != nil {
+		body = m.body.Bytes()
+		pieces = append(pieces, body)
+	}
+	var data codec.FlightData
+	if err := codec.ParseFlightData(pieces, &data); err != nil {
+		return err
+	}
+	if m.body == nil {
+		body = m.prefix[data.Body.Off:][:data.Body.Len]
+	}
+	messages := &messageList{
+		ipc.NewMessage(memory.NewBufferBytes(h.schema), memory.NewBufferBytes(nil)),
+		ipc.NewMessage(memory.NewBufferBytes(data.Header), memory.NewBufferBytes(body)),
+	}
+	reader, err := ipc.NewReaderFromMessageReader(messages)
+	if err != nil {
+		return err
+	}
+	defer reader.Release()
+	batch, err := reader.Read()
+	if err != nil {
+		return err
+	}
+	h.rows = appendAnswers(h.rows, batch)
+	return nil
+}
+
+// appendAnswers appends an element per row, with commas between: the value, or with a column of
+// errors beside it an object of both.
+func appendAnswers(dst []byte, batch arrow.RecordBatch) []byte {
+	for i := range int(batch.NumRows()) {
+		if len(dst) > 0 {
+			dst = append(dst, ',')
+		}
+		if batch.NumCols() == 1 {
+			dst = tabular.AppendJSON(dst, batch.Column(0), i)
+			continue
+		}
+		dst = append(dst, `{"value":`...)
+		dst = tabular.AppendJSON(dst, batch.Column(0), i)
+		dst = append(dst, `,"error":`...)
+		dst = tabular.AppendJSON(dst, batch.Column(1), i)
+		dst = append(dst, '}')
+	}
+	return dst
+}
+
+// messageList hands messages to arrow-go's reader, which then has them.
+type messageList []*ipc.Message
+
+// Message implements ipc.MessageReader.
+func (l *messageList) Message() (*ipc.Message, error) {
+	if len(*l) == 0 {
+		return nil, io.EOF
+	}
+	m := (*l)[0]
+	*l = (*l)[1:]
+	return m, nil
+}
+
+// Retain implements ipc.MessageReader.
+func (*messageList) Retain() {}
+
+// Release implements ipc.MessageReader.
+func (*messageList) Release() {}
