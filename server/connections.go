@@ -36,6 +36,7 @@ type connections struct {
 	free    chan struct{} // one token per connection that may still be opened
 	limit   string        // as errors quote it
 	refusal []byte        // what a client that is turned away gets to read
+	asked   bool          // it gets that once it has asked something
 	logger  *slog.Logger
 	counted func() // is called for each that is turned away
 
@@ -118,6 +119,11 @@ func (c *connections) turnAway(conn net.Conn) {
 		defer func() { <-c.telling }()
 		defer func() { _ = conn.Close() }()
 		_ = conn.SetDeadline(time.Now().Add(turnAwayMax))
+		if c.asked { // an answer before the question is none to HTTP/1 clients
+			if _, err := conn.Read(make([]byte, 1)); err != nil {
+				return
+			}
+		}
 		if _, err := conn.Write(c.refusal); err != nil {
 			return
 		}

@@ -128,6 +128,7 @@ func TestOneConnectionTooMany(t *testing.T) {
 
 func TestOneHTTPConnectionTooMany(t *testing.T) {
 	limit := newConnections(1, "the HTTP connections:", refusalHTTP1, quiet, func() {})
+	limit.asked = true
 	<-limit.free
 	limit.full.Store(true)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

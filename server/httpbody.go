@@ -126,6 +126,17 @@ func (s *Server) growBody(ctx context.Context, b *requestBody, announced, limit 
 	return nil
 }
 
+// discardBody reads on for a moment before a refusal goes out: a client that is
+// still writing when its connection ends may never read why. One that asks
+// before it writes is just told.
+func discardBody(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Expect") != "" {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerMax))
+	_, _ = io.Copy(io.Discard, r.Body)
+}
+
 func bodyTooLarge(what, name string, limit int64) *refusal {
 	return &refusal{err: udfgate.Invalidf(udfgate.ShapeTooLarge, "%s is over %s %d; send fewer rows", what, name, limit)}
 }

@@ -22,15 +22,20 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request) {
 	ctx := callContext(r)
 	route, err := s.resolve(r.PathValue("name"))
 	if err != nil {
+		discardBody(w, r)
 		s.refuseHTTP(w, &refusal{err: udfgate.AsError(err)})
 		return
 	}
 	if refused := checkContent(r.Header); refused != nil {
+		discardBody(w, r)
 		s.refuseHTTP(w, refused)
 		return
 	}
 	body, refused := s.readBody(ctx, w, r)
 	if refused != nil {
+		if refused.status != http.StatusRequestTimeout {
+			discardBody(w, r)
+		}
 		s.refuseHTTP(w, refused)
 		return
 	}

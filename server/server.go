@@ -325,7 +325,9 @@ func (s *Server) bind() error {
 	if err != nil {
 		return err
 	}
-	s.httpListn = newConnections(httpConnectionsMax, "the HTTP connections:", refusalHTTP1, s.logger, turnedAway).on(l)
+	httpConns := newConnections(httpConnectionsMax, "the HTTP connections:", refusalHTTP1, s.logger, turnedAway)
+	httpConns.asked = true
+	s.httpListn = httpConns.on(l)
 	s.http = s.newHTTP()
 	return nil
 }

@@ -40,6 +40,7 @@ type Stream struct {
 	end    error
 
 	mu       sync.Mutex
+	billText string // as it came; parsed when somebody asks, which costs some microseconds
 	bill     *udfgate.Bill
 	inputErr error // why Exchange gave the call up
 }
@@ -200,12 +201,13 @@ func named(name string, e *Error) *Error {
 }
 
 func (s *Stream) settle() {
-	bill := parseBill([]byte(first(s.rpc.stream.Trailer(), "udfgate-bill")))
 	s.mu.Lock()
-	s.bill = bill
+	s.billText = first(s.rpc.stream.Trailer(), "udfgate-bill")
 	s.mu.Unlock()
-	if s.opts.onBill != nil && bill != nil {
-		s.opts.onBill(bill)
+	if s.opts.onBill != nil {
+		if bill := s.Bill(); bill != nil {
+			s.opts.onBill(bill)
+		}
 	}
 }
 
@@ -214,6 +216,9 @@ func (s *Stream) settle() {
 func (s *Stream) Bill() *udfgate.Bill {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.billText != "" {
+		s.bill, s.billText = parseBill([]byte(s.billText)), ""
+	}
 	return s.bill
 }
 

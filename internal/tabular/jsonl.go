@@ -93,6 +93,9 @@ func (j *JSONL) findColumns() error {
 		}
 		total += len(line)
 		j.ahead = append(j.ahead, bytes.Clone(line))
+		if bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("[")) {
+			continue // values of arrays have no names
+		}
 		j.members = splitMembers(line, j.members[:0])
 		for _, m := range j.members {
 			if !slices.Contains(j.names, m.name) {
@@ -101,7 +104,7 @@ func (j *JSONL) findColumns() error {
 		}
 	}
 	j.line = 0
-	if len(j.ahead) > 0 && j.ahead[0] != nil && len(j.names) == 0 || len(j.names) == 0 {
+	if len(j.names) == 0 {
 		j.names = j.wanted // rows are arrays, or there are none
 	}
 	pick := make([]int, len(j.wanted))
