@@ -70,9 +70,10 @@ func (b *Block) Release() {
 	}
 }
 
-// blockClass is the power of two that holds n bytes and the slack.
+// blockClass is the power of two that holds n bytes. The slack comes on top:
+// bodies of exactly a power of two are common, and would take twice their size.
 func blockClass(n int) int {
-	return max(bits.Len(uint(n+Slack-1)), blockClassMin)
+	return max(bits.Len(uint(max(n, 1)-1)), blockClassMin)
 }
 
 func blockBuffer(n int) *[]byte {
@@ -84,12 +85,12 @@ func blockBuffer(n int) *[]byte {
 	if buf, ok := blockPools[c].Get().(*[]byte); ok {
 		return buf
 	}
-	buf := make([]byte, 1<<c)
+	buf := make([]byte, 1<<c+Slack)
 	return &buf
 }
 
 func recycle(buf *[]byte) {
-	if c := bits.Len(uint(len(*buf) - 1)); c <= blockClassMax {
+	if c := blockClass(len(*buf) - Slack); c <= blockClassMax {
 		blockPools[c].Put(buf)
 	}
 }

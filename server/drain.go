@@ -113,11 +113,12 @@ func (s *Server) look() {
 	}
 }
 
-// idle says that nothing is in flight and nothing has come for drainIdle.
+// idle says that nothing is in flight and nothing has come for drainIdle. A call
+// over HTTP has come whole: what is not in flight yet is still being read.
 func (x *exchange) idle(now int64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.turn == x.next && !x.arrived && now-x.came.Load() > int64(drainIdle)
+	return x.dialect != dialectHTTP && x.turn == x.next && !x.arrived && now-x.came.Load() > int64(drainIdle)
 }
 
 // Drain ends the service: not ready, no new calls; calls in flight may finish

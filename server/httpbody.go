@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -29,18 +30,17 @@ const (
 	bodyRateMin = 256 << 10
 )
 
-// requestBody is the body of a request, within the in-flight budget.
+// requestBody is the body of a request, within the in-flight budget. Once it has
+// been read, the text is the receiver's of its call alone.
 type requestBody struct {
 	budget *budget
 	text   []byte
-	held   int64
+	held   atomic.Int64
 }
 
-// release gives the body's bytes back; it may be called again.
-func (b *requestBody) release() {
-	b.budget.release(b.held)
-	b.text, b.held = nil, 0
-}
+// release gives the body's bytes back; it may be called again, also by a call
+// that was cut off while its receiver was still reading the text.
+func (b *requestBody) release() { b.budget.release(b.held.Swap(0)) }
 
 // refusal is an error that HTTP has a status of its own for.
 type refusal struct {
@@ -116,10 +116,10 @@ func (s *Server) growBody(ctx context.Context, b *requestBody, announced, limit 
 		size = min(size, announced+1) // one more: its Read finds the end
 	}
 	size = min(size, limit+1)
-	if granted, _ := s.budget.settle(0, size-b.held, s.config.QueueTimeout, nil, ctx.Done()); !granted {
+	if granted, _ := s.budget.settle(0, size-b.held.Load(), s.config.QueueTimeout, nil, ctx.Done()); !granted {
 		return &refusal{err: s.inflightFull(ctx, "for a request's body")}
 	}
-	b.held = size
+	b.held.Store(size)
 	text := make([]byte, len(b.text), size)
 	copy(text, b.text)
 	b.text = text

@@ -15,6 +15,7 @@ import (
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
+	"github.com/udfgate/udfgate/internal/clock"
 )
 
 // ask sends a request and returns the status, the headers and the body.
@@ -403,5 +404,35 @@ func TestHTTPDrains(t *testing.T) {
 	}
 	if text := <-answered; !strings.Contains(text, `"reason":"DRAINING"`) {
 		t.Errorf("got %s", text)
+	}
+}
+
+// A call that is cut off while its JSON is still being read leaves the body to
+// whoever reads it, and gives its bytes back once.
+func TestHTTPCutOffWhileReading(t *testing.T) {
+	g := start(t, Config{DrainTimeout: DrainNow}, map[string]body{"echo": echo})
+	answered := make(chan string, 1)
+	go func() {
+		_, _, text := g.post("echo", `{"rows":[`+strings.Repeat("[1],", 2_000_000)+`[1]]}`)
+		answered <- text
+	}()
+	g.await("the JSON to be read", func(x *exchange) bool { return x.route != nil })
+	_ = g.drain() // the batch may have been answered by now
+	text := <-answered
+	if !strings.Contains(text, `"reason":"DRAINING"`) && !strings.HasPrefix(text, `{"rows":[`) {
+		t.Errorf("got %s", cut(text, 200))
+	}
+}
+
+// While the gateway drains, a stream that is silent ends. A call over HTTP has
+// said all that it has to say.
+func TestHTTPCallIsNeverIdle(t *testing.T) {
+	later := clock.Now() + 2*int64(drainIdle)
+	for dialect, want := range map[string]bool{dialectFlight: true, dialectHTTP: false} {
+		x := &exchange{dialect: dialect}
+		x.came.Store(clock.Now())
+		if got := x.idle(later); got != want {
+			t.Errorf("%s: idle is %v", dialect, got)
+		}
 	}
 }

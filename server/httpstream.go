@@ -87,7 +87,9 @@ func (h *httpStream) RecvMsg(m any) error {
 // parse makes the batch from the body, and gives the body back.
 func (h *httpStream) parse() ([]byte, error) {
 	defer h.body.release()
-	raw, err := rowsOf(h.body.text)
+	text := h.body.text
+	h.body.text = nil // the batch has all of it when this returns
+	raw, err := rowsOf(text)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/internal/metrics"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -280,6 +281,7 @@ func (s *Server) buildGRPC() {
 	c := &s.config
 	options := append(s.interceptors(),
 		grpc.ForceServerCodecV2(newRawCodec()),
+		experimental.BufferPool(&buffers{}),
 		grpc.InitialWindowSize(windowBytes),
 		grpc.InitialConnWindowSize(windowBytes),
 		grpc.ReadBufferSize(readBufferBytes),
