@@ -99,7 +99,7 @@ func (d *Decoder) checkHeader(fd *FlightData, m *Message) error {
 	}
 	if len(m.Buffers) != d.buffers {
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted %d buffers for (%s), got %d",
-			d.buffers, typeList(d.fields), len(m.Buffers))
+			d.buffers, typeNames(d.fields), len(m.Buffers))
 	}
 	framed := int64(0)
 	if fd.HasBody {
@@ -227,10 +227,10 @@ func CheckArgs(function *udfgate.Function, got udfgate.Schema) error {
 			noun = "column"
 		}
 		return argsError(function, "wanted %d %s (%s), got %d (%s)",
-			len(wanted), noun, typeList(wanted), len(got.Fields), typeList(got.Fields))
+			len(wanted), noun, typeNames(wanted), len(got.Fields), typeNames(got.Fields))
 	}
 	for i, w := range wanted {
-		if g := got.Fields[i].Type; g != w.Type {
+		if g := got.Fields[i].Type; !g.Equal(w.Type) {
 			return argsError(function, "column %d %s: wanted %s, got %s", i, quoted(w.Name), w.Type, g)
 		}
 	}
@@ -243,13 +243,13 @@ func argsError(function *udfgate.Function, format string, args ...any) error {
 	return err
 }
 
-// typeListMax bounds how many types a message spells out.
-const typeListMax = 16
+// typeNamesMax bounds how many types a message spells out.
+const typeNamesMax = 16
 
-func typeList(fields []udfgate.Field) string {
-	names := make([]string, 0, min(len(fields), typeListMax+1))
+func typeNames(fields []udfgate.Field) string {
+	names := make([]string, 0, min(len(fields), typeNamesMax+1))
 	for i, f := range fields {
-		if i == typeListMax {
+		if i == typeNamesMax {
 			names = append(names, "…")
 			break
 		}

@@ -33,7 +33,7 @@ DEEP = pa.int64()
 for _ in range(40):
     DEEP = pa.list_(DEEP)
 
-UNBUILT = [
+TYPES = [
     ("struct", pa.struct([("x", pa.int64())])),
     ("list", pa.list_(pa.utf8())),
     ("union", pa.dense_union([pa.field("x", pa.int64())])),
@@ -103,9 +103,9 @@ for name, batch in [("ints", ints), ("text", text)]:
 schema, record = headers(stream(ints, metadata_version=pa.ipc.MetadataVersion.V4))
 show("schema-v4", schema)
 show("batch-v4", record)
-for name, t in UNBUILT:
+for name, t in TYPES:
     show(
-        f"unbuilt-{name}",
+        f"type-{name}",
         next(headers(pa.schema([pa.field("a", pa.int64()), pa.field("s", t)]).serialize().to_pybytes())),
     )
 for compression in ["lz4", "zstd"]:
