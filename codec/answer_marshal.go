@@ -49,7 +49,7 @@ func (t *taker) marshal() error {
 	if isASCII(data) || wholeText(offsets, data) {
 		return nil
 	}
-	return &TagError{Row: max(firstBadText(offsets, data, nil), 0)}
+	return &TagError{Row: max(firstBadText(offsets, data, always), 0)}
 }
 
 // place finds the buffers and lays out the body. The blocks' own length is the

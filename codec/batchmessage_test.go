@@ -74,7 +74,7 @@ func TestBatchMessageAgainstBuilder(t *testing.T) {
 }
 
 func randomAnswer(r *rand.Rand) *Answer {
-	a := &Answer{Rows: r.Int64N(1 << 40), Body: NewBlock(r.IntN(1 << 12))}
+	a := &Answer{Rows: r.Int64N(1 << 35), Body: NewBlock(r.IntN(1 << 12))}
 	nodes, buffers := 1, 2+r.IntN(2)
 	if r.IntN(4) == 0 {
 		nodes, buffers = r.IntN(5), r.IntN(9)

@@ -93,10 +93,10 @@ func BenchmarkVerify(b *testing.B) {
 	for _, c := range benchCases()[1:] {
 		b.Run(c.name, func(b *testing.B) {
 			m, body := buildBody(c.fields, c.cols, bodyOptions{})
-			v := verifier{body: body, rows: m.Rows, nulls: -1, field: &c.fields[0]}
 			for b.Loop() {
 				var col Column
-				if err := v.column(m.Buffers, &col); err != nil {
+				v := verifier{body: body, nodes: m.Nodes, buffers: m.Buffers, field: &c.fields[0], valuesMax: RowsMax}
+				if err := v.top(&col, m.Rows); err != nil {
 					b.Fatal(err)
 				}
 			}

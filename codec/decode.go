@@ -25,6 +25,7 @@ type Limits struct {
 type Decoder struct {
 	fields  []udfgate.Field
 	limits  Limits
+	nodes   int
 	buffers int
 }
 
@@ -34,19 +35,33 @@ func NewDecoder(fields []udfgate.Field, limits Limits) *Decoder {
 		limits.RowsMax = RowsMax
 	}
 	d := &Decoder{fields: fields, limits: limits}
-	for _, f := range fields {
-		d.buffers += bufferCount(f.Type.Kind)
+	for i := range fields {
+		d.count(&fields[i].Type)
 	}
 	return d
 }
 
-// bufferCount is how many buffers a column has: validity, values, and offsets
-// between them where lengths vary.
-func bufferCount(k udfgate.Kind) int {
-	if k.Variable() {
-		return 3
+// count adds the nodes and buffers of a type and of those below it.
+func (d *Decoder) count(t *udfgate.Type) {
+	d.nodes++
+	d.buffers += bufferCount(t.Kind)
+	for i := range t.Children {
+		d.count(&t.Children[i].Type)
 	}
-	return 2
+}
+
+// bufferCount is how many buffers a column has, without those below it.
+func bufferCount(k udfgate.Kind) int {
+	switch {
+	case k == udfgate.Null:
+		return 0
+	case k == udfgate.Struct, k == udfgate.FixedSizeList:
+		return 1
+	case k.Variable():
+		return 3
+	default:
+		return 2
+	}
 }
 
 // Decode copies the body of a record batch that ReadMessage has accepted into a
@@ -70,15 +85,13 @@ func (d *Decoder) Decode(fd *FlightData, m *Message, pieces [][]byte, store *Sto
 		CopyBody(body, pieces, Range{Off: fd.Body.Off, Len: m.BodyLen})
 	}
 	b := &Batch{Rows: m.Rows, Columns: make([]Column, len(d.fields)), Slot: slot}
-	at := 0
+	v := verifier{body: body, nodes: m.Nodes, buffers: m.Buffers, valuesMax: d.limits.RowsMax, valuesName: d.limits.RowsName}
 	for i := range d.fields {
-		v := verifier{body: body, rows: m.Rows, nulls: m.Nodes[i].Nulls, number: i, field: &d.fields[i]}
-		n := bufferCount(v.field.Type.Kind)
-		if err := v.column(m.Buffers[at:at+n], &b.Columns[i]); err != nil {
+		v.number, v.field = i, &d.fields[i]
+		if err := v.top(&b.Columns[i], m.Rows); err != nil {
 			b.Release()
 			return nil, err
 		}
-		at += n
 	}
 	return b, nil
 }
@@ -93,9 +106,9 @@ func (d *Decoder) checkHeader(fd *FlightData, m *Message) error {
 		return udfgate.Invalidf(udfgate.ShapeTooLarge, "batch of %d rows is over %s %d; send smaller batches",
 			m.Rows, d.limits.RowsName, d.limits.RowsMax)
 	}
-	if len(m.Nodes) != len(d.fields) {
-		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted %d columns as in the schema, got %d",
-			len(d.fields), len(m.Nodes))
+	if len(m.Nodes) != d.nodes {
+		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted %d columns as in the schema, those below others included, got %d",
+			d.nodes, len(m.Nodes))
 	}
 	if len(m.Buffers) != d.buffers {
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted %d buffers for (%s), got %d",
@@ -109,112 +122,6 @@ func (d *Decoder) checkHeader(fd *FlightData, m *Message) error {
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted a body of %d bytes as its header says, got %d", m.BodyLen, framed)
 	}
 	return nil
-}
-
-// verifier checks one column of a body that lies in a slot.
-type verifier struct {
-	body   []byte
-	rows   int64
-	nulls  int64 // as the header says; -1: it does not say
-	number int
-	field  *udfgate.Field
-}
-
-func (v *verifier) invalid(format string, args ...any) *udfgate.Error {
-	args = append([]any{v.number, quoted(v.field.Name)}, args...)
-	return udfgate.Invalidf(udfgate.ShapeMalformed, "column %d %s: "+format, args...)
-}
-
-// take returns the first need bytes of a buffer as a range of the body. The
-// rest is padding: legal, and of no use to a reader.
-func (v *verifier) take(b Buffer, what string, need int64) (Range, error) {
-	size := int64(len(v.body))
-	if b.Offset < 0 || b.Length < 0 || b.Offset > size || b.Length > size-b.Offset || b.Offset%bufferAlign != 0 {
-		return Range{}, v.invalid("wanted %s at a multiple of %d within a body of %d bytes, got %d bytes at %d",
-			what, bufferAlign, size, b.Length, b.Offset)
-	}
-	if b.Length < need {
-		return Range{}, v.invalid("wanted at least %d bytes of %s for %d rows of %s, got %d",
-			need, what, v.rows, v.field.Type, b.Length)
-	}
-	return Range{Off: b.Offset, Len: need}, nil
-}
-
-func (v *verifier) bytes(r Range) []byte { return v.body[r.Off:r.End()] }
-
-func (v *verifier) column(buffers []Buffer, c *Column) (err error) {
-	c.Type = v.field.Type
-	if buffers[0].Length > 0 {
-		if c.Validity, err = v.take(buffers[0], "validity", bitmapLen(v.rows)); err != nil {
-			return err
-		}
-		if c.Nulls = zeroBits(v.bytes(c.Validity), v.rows); c.Nulls == 0 {
-			c.Validity = Range{}
-		}
-	}
-	// Readers differ in whether the header's count or the bitmap wins, so the
-	// two must agree.
-	if v.nulls >= 0 && v.nulls != c.Nulls {
-		return v.invalid("the header says %d nulls, its validity has %d", v.nulls, c.Nulls)
-	}
-	switch k := c.Type.Kind; {
-	case k.Variable():
-		return v.variable(buffers, c)
-	case k == udfgate.Bool:
-		c.Values, err = v.take(buffers[1], "bits", bitmapLen(v.rows))
-	default:
-		c.Values, err = v.take(buffers[1], "values", v.rows*int64(k.Width()))
-	}
-	return err
-}
-
-// variable checks the offsets and data of a utf8 or binary column. Offsets may
-// begin above 0 (the sender cut a slice); Values then still begins at byte 0 of
-// the data, so that offsets count from it.
-func (v *verifier) variable(buffers []Buffer, c *Column) (err error) {
-	if v.rows == 0 { // the offsets buffer may be empty, and nothing reads it
-		return nil
-	}
-	if c.Offsets, err = v.take(buffers[1], "offsets", 4*(v.rows+1)); err != nil {
-		return err
-	}
-	if c.Values, err = v.take(buffers[2], "data", 0); err != nil {
-		return err
-	}
-	offsets := int32s(v.bytes(c.Offsets))
-	if !ascending(offsets) {
-		return v.badOffset(offsets)
-	}
-	first, last := offsets[0], int64(offsets[v.rows])
-	if last > buffers[2].Length {
-		return v.invalid("last offset %d is past the data of %d bytes", last, buffers[2].Length)
-	}
-	c.Values.Len = last
-	if c.Type.Kind == udfgate.Utf8 {
-		return v.text(offsets, first, c)
-	}
-	return nil
-}
-
-func (v *verifier) text(offsets []int32, first int32, c *Column) error {
-	data := v.bytes(c.Values)
-	if c.ASCII = isASCII(data[first:]); c.ASCII || wholeText(offsets, data) {
-		return nil
-	}
-	if row := firstBadText(offsets, data, v.bytes(c.Validity)); row >= 0 {
-		err := v.invalid("not UTF-8")
-		err.Row = row
-		return err
-	}
-	return nil
-}
-
-func (v *verifier) badOffset(offsets []int32) error {
-	if offsets[0] < 0 {
-		return v.invalid("first offset %d is negative", offsets[0])
-	}
-	row := firstFall(offsets)
-	return v.invalid("end offset %d of row %d is less than its start %d", offsets[row+1], row, offsets[row])
 }
 
 // CheckArgs compares the columns that a caller sent with the arguments of a

@@ -34,8 +34,8 @@ const (
 )
 
 // Message is the header of a Flight message. Of a record batch that ReadMessage
-// has accepted it holds: Rows ≥ 0; every node has Rows values, and −1 (unknown)
-// to Rows nulls; every buffer starts at a multiple of 8 and ends within
+// has accepted it holds: Rows ≥ 0; every node has 0 to nodeLengthMax values, and
+// −1 (unknown) to that many nulls; every buffer starts at a multiple of 8 and ends within
 // BodyLen. Whether nodes and buffers are those of a schema is the Decoder's
 // question.
 type Message struct {
@@ -137,17 +137,20 @@ func readBatch(r *fbReader, t fbTable, m *Message) error {
 	return readBuffers(r.b[buffers.pos:], buffers.len, m)
 }
 
+// nodeLengthMax bounds the values of any column: more bits than the longest
+// message that HTTP/2 framing of gRPC lets through.
+const nodeLengthMax = 1 << 35
+
 // readNodes takes n nodes from the start of b.
 func readNodes(b []byte, n int, m *Message) error {
-	rows := m.Rows
 	m.Nodes = slices.Grow(m.Nodes[:0], n)[:n]
 	for i := range m.Nodes {
 		length, nulls := int64(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:]))
-		if length != rows {
-			return malformed("column %d: wanted %d rows as the record batch has, got %d", i, rows, length)
+		if length < 0 || length > nodeLengthMax {
+			return malformed("RecordBatch.nodes[%d]: wanted a length of 0 to %d, got %d", i, int64(nodeLengthMax), length)
 		}
 		if nulls < -1 || nulls > length {
-			return malformed("column %d: wanted a null count of 0 to %d, got %d", i, length, nulls)
+			return malformed("RecordBatch.nodes[%d]: wanted a null count of 0 to %d, got %d", i, length, nulls)
 		}
 		m.Nodes[i] = Node{Length: length, Nulls: nulls}
 		b = b[16:]

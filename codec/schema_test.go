@@ -254,7 +254,7 @@ func randomType(r *rand.Rand, depth int) udfgate.Type {
 			t.Zone = "Europe/" + randomName(r)
 		}
 	case udfgate.FixedSizeBinary, udfgate.FixedSizeList:
-		t.Size = r.Int32N(20)
+		t.Size = 1 + r.Int32N(20) // of 0 arrow-go makes no array
 	case udfgate.Map:
 		key := randomField(r, depth-1)
 		key.Nullable = false
