@@ -33,7 +33,7 @@ func (t *taker) marshalTree(field *udfgate.Field) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	tt := &treeTaker{taker: t, root: newTree(field)}
+	tt := &treeTaker{taker: t, root: newTree(field, t.limits.BytesMax)}
 	from, index := binary.LittleEndian.Uint64(m.index), m.index
 	for range blocks {
 		index = index[indexEntry:]

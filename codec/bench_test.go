@@ -72,11 +72,11 @@ func BenchmarkDecode(b *testing.B) {
 			store := testStore(b)
 			benchCopy(b, body, benchRows)
 			b.Run("decode", func(b *testing.B) {
-				d := NewDecoder(c.fields, Limits{})
+				d := NewDecoder(c.fields, c.fields, Limits{})
 				fd := &FlightData{HasBody: true, Body: Range{0, int64(len(body))}}
 				pieces := [][]byte{body}
 				for b.Loop() {
-					batch, err := d.Decode(fd, m, pieces, store)
+					batch, err := d.Decode(fd, m, pieces, nil, store)
 					if err != nil {
 						b.Fatal(err)
 					}

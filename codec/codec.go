@@ -23,6 +23,16 @@ type Column struct {
 	Values   Range // values of fixed width, bool bits, or the data of text and binary
 	ASCII    bool  // text only: every used byte is below 0x80
 	Children []Column
+
+	// Of what comes in and is normalised; nil in slots.
+	encoded *encodedColumn
+}
+
+// encodedColumn is what a column has that is not canonical.
+type encodedColumn struct {
+	sizes  Range       // of list views
+	data   []Range     // of text and binary views
+	values *dictionary // of dictionary indices
 }
 
 // AppendBuffers appends the buffers of a column and of those below it as Arrow

@@ -100,7 +100,7 @@ func TestDecodePieces(t *testing.T) {
 		pieces = append(pieces, body[i:i+1])
 	}
 	fd := &FlightData{HasBody: true, Body: Range{int64(len(before)), int64(len(body))}}
-	b, err := NewDecoder(f, Limits{}).Decode(fd, m, pieces, testStore(t))
+	b, err := NewDecoder(f, f, Limits{}).Decode(fd, m, pieces, nil, testStore(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,21 @@ func TestReadMessage(t *testing.T) {
 	}
 }
 
+// What packs its buffers or brings a dictionary is read like any other batch.
+func TestReadMessagePacked(t *testing.T) {
+	all := headers(t)
+	for name, want := range map[string]Message{
+		"packed-lz4":        {Kind: KindRecordBatch, Compression: CompressionLZ4},
+		"packed-zstd":       {Kind: KindRecordBatch, Compression: CompressionZSTD},
+		"packed-dictionary": {Kind: KindDictionary},
+	} {
+		var m Message
+		if err := ReadMessage(all[name], &m); err != nil || m.Kind != want.Kind || m.Compression != want.Compression {
+			t.Errorf("%s: wanted %+v, got %+v, %v", name, want, m, err)
+		}
+	}
+}
+
 func TestReadMessageRefuses(t *testing.T) {
 	all := headers(t)
 	tests := []struct {
@@ -71,9 +86,6 @@ func TestReadMessageRefuses(t *testing.T) {
 		shape udfgate.Shape
 		want  string
 	}{
-		{"refused-lz4", KindRecordBatch, udfgate.ShapeUnsupported, "compressed bodies are not built yet: got LZ4_FRAME, wanted none"},
-		{"refused-zstd", KindRecordBatch, udfgate.ShapeUnsupported, "compressed bodies are not built yet: got ZSTD, wanted none"},
-		{"refused-dictionary", KindDictionary, udfgate.ShapeUnsupported, "dictionary batches are not built yet; send plain columns"},
 		{"refused-tensor", KindOther, udfgate.ShapeUnsupported, "tensor messages are not taken; wanted a schema or a record batch"},
 	}
 	for _, test := range tests {
@@ -150,7 +162,7 @@ func TestUsualBatches(t *testing.T) {
 // checkMessage holds what the comment of Message promises.
 func checkMessage(t testing.TB, header []byte, m *Message) {
 	t.Helper()
-	if m.Kind != KindSchema && m.Kind != KindRecordBatch || m.BodyLen < 0 || m.Rows < 0 || m.Compressed {
+	if m.Kind == KindOther || m.BodyLen < 0 || m.Rows < 0 || m.Compression > CompressionZSTD {
 		t.Fatalf("accepted %+v", m)
 	}
 	if 16*(len(m.Nodes)+len(m.Buffers)) > len(header)*2 {

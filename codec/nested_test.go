@@ -19,8 +19,8 @@ import (
 	"github.com/udfgate/udfgate"
 )
 
-// canonicalField is a random field whose type is canonical all the way down.
-func canonicalField(r *rand.Rand, depth int) udfgate.Field {
+// randomCanonicalField is a random field whose type is canonical all the way down.
+func randomCanonicalField(r *rand.Rand, depth int) udfgate.Field {
 	for {
 		f := randomField(r, depth)
 		f.Metadata = nil
@@ -198,7 +198,7 @@ func TestDecodeEveryType(t *testing.T) {
 	for range 300 {
 		var fields []udfgate.Field
 		for range 1 + r.IntN(4) {
-			fields = append(fields, canonicalField(r, 3))
+			fields = append(fields, randomCanonicalField(r, 3))
 		}
 		theirs := arrowFields(t, fields)
 		n := r.IntN(40)

@@ -19,17 +19,18 @@ type tree struct {
 	values   []byte
 	children []*tree
 	used     *int64 // bytes that the whole tree has gathered
+	limit    int64  // and may gather
 }
 
-func newTree(f *udfgate.Field) *tree { return growTree(f, new(int64)) }
+func newTree(f *udfgate.Field, limit int64) *tree { return growTree(f, new(int64), limit) }
 
-func growTree(f *udfgate.Field, used *int64) *tree {
-	n := &tree{typ: &f.Type, nullable: f.Nullable, used: used}
+func growTree(f *udfgate.Field, used *int64, limit int64) *tree {
+	n := &tree{typ: &f.Type, nullable: f.Nullable, used: used, limit: limit}
 	if n.hasOffsets() {
 		n.offset(0)
 	}
 	for i := range f.Type.Children {
-		n.children = append(n.children, growTree(&f.Type.Children[i], used))
+		n.children = append(n.children, growTree(&f.Type.Children[i], used, limit))
 	}
 	return n
 }
@@ -78,17 +79,22 @@ func (n *tree) bit(bitmap *[]byte, set bool) {
 // null adds a null, and below it what keeps the columns in step.
 func (n *tree) null() {
 	if n.typ.Kind != udfgate.Null && n.validity == nil {
-		n.validity = make([]byte, bitmapLen(n.length), bitmapLen(n.length)+64)
-		for i := range n.validity {
-			n.validity[i] = 0xff
-		}
-		if tail := n.length & 7; tail != 0 {
-			n.validity[len(n.validity)-1] = 1<<tail - 1
-		}
-		*n.used += int64(len(n.validity))
+		n.makeValidity()
 	}
 	n.nulls++
 	n.blank(false)
+}
+
+// makeValidity makes the bitmap of the values so far, none of which is null.
+func (n *tree) makeValidity() {
+	n.validity = make([]byte, bitmapLen(n.length), bitmapLen(n.length)+64)
+	for i := range n.validity {
+		n.validity[i] = 0xff
+	}
+	if tail := n.length & 7; tail != 0 {
+		n.validity[len(n.validity)-1] = 1<<tail - 1
+	}
+	*n.used += int64(len(n.validity))
 }
 
 // blank adds a value that nobody looks at: null itself, or below one.

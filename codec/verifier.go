@@ -13,6 +13,10 @@ type verifier struct {
 	body    []byte
 	nodes   []Node
 	buffers []Buffer
+	// Of what is not canonical: how many data buffers each column of views has,
+	// and the dictionaries that have come.
+	variadic     []int64
+	dictionaries *Dictionaries
 	// Columns without a byte per value, such as nulls below a list, can claim
 	// any length. Their sum over a body is bounded like its rows.
 	valuesMax  int64
@@ -56,6 +60,10 @@ func (v *verifier) column(t *udfgate.Type, c *Column, length int64, seen reach) 
 		c.Nulls = c.Length
 		return v.claim(c.Length)
 	}
+	if t.Kind == udfgate.RunEndEncoded {
+		c.encoded = &encodedColumn{}
+		return v.runs(c, seen)
+	}
 	buffers := v.buffers[:bufferCount(t.Kind)]
 	v.buffers = v.buffers[len(buffers):]
 	if err := v.validity(buffers[0], c, node.Nulls); err != nil {
@@ -74,6 +82,8 @@ func (v *verifier) column(t *udfgate.Type, c *Column, length int64, seen reach) 
 		return v.members(c, seen)
 	case udfgate.FixedSizeList:
 		return v.items(c, seen)
+	case udfgate.Utf8View, udfgate.BinaryView, udfgate.Dictionary, udfgate.ListView, udfgate.LargeListView:
+		return v.encoded(t, c, buffers, seen)
 	case udfgate.Bool:
 		c.Values, err = v.take(buffers[1], c, "bits", bitmapLen(c.Length))
 	case udfgate.FixedSizeBinary:

@@ -61,7 +61,7 @@ func (s *Server) resolve(name string) (*route, error) {
 		function: f,
 		backend:  backend,
 		name:     shownName(s.catalog, f),
-		decoder:  codec.NewDecoder(f.Args, codec.Limits{RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName}),
+		decoder:  codec.NewDecoder(f.Args, f.Args, codec.Limits{RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName}),
 	}
 	answer := udfgate.Schema{Fields: []udfgate.Field{resultField(f)}}
 	r.schema = mem.SliceBuffer(codec.AppendFlightData(nil, nil, codec.AppendSchemaMessage(nil, answer), nil, -1))

@@ -109,9 +109,9 @@ for name, t in TYPES:
         next(headers(pa.schema([pa.field("a", pa.int64()), pa.field("s", t)]).serialize().to_pybytes())),
     )
 for compression in ["lz4", "zstd"]:
-    show(f"refused-{compression}", list(headers(stream(ints, compression=compression)))[1])
+    show(f"packed-{compression}", list(headers(stream(ints, compression=compression)))[1])
 words = pa.record_batch([pa.array(["a", "b", "a"]).dictionary_encode()], names=["s"])
-show("refused-dictionary", list(headers(stream(words)))[1])
+show("packed-dictionary", list(headers(stream(words)))[1])
 sink = pa.BufferOutputStream()
 pa.ipc.write_tensor(pa.Tensor.from_numpy(numpy.zeros((2, 2))), sink)
 show("refused-tensor", next(headers(sink.getvalue().to_pybytes())))
