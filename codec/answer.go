@@ -348,7 +348,7 @@ func (t *taker) rebase(first, last int32) error {
 	if t.nulls > 0 {
 		validity = t.in(t.validity)
 	}
-	if row := firstBadText(offsets, data, validity); row >= 0 {
+	if row := firstBadText(offsets, data, func(row int64) bool { return bitSet(validity, row) }); row >= 0 {
 		return fmt.Errorf("row %d: text is not UTF-8", row)
 	}
 	t.dropNullBytes(offsets, data, validity)

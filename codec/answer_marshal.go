@@ -49,27 +49,34 @@ func (t *taker) marshal() error {
 	if isASCII(data) || wholeText(offsets, data) {
 		return nil
 	}
-	return &TagError{Row: max(firstBadText(offsets, data, nil), 0)}
+	return &TagError{Row: max(firstBadText(offsets, data, always), 0)}
+}
+
+// find finds the buffers and returns the number of blocks.
+func (m *marshalTaker) find() (blocks int64, err error) {
+	t := m.taker
+	if err := t.wantBuffers(2); err != nil {
+		return 0, err
+	}
+	if t.blockRows <= 0 {
+		return 0, fmt.Errorf("blocks of %d rows", t.blockRows)
+	}
+	blocks = (t.rows + t.blockRows - 1) / t.blockRows
+	if int64(t.rc.Blocks) != blocks {
+		return 0, fmt.Errorf("wanted %d blocks of %d rows for %d rows, got %d", blocks, t.blockRows, t.rows, t.rc.Blocks)
+	}
+	if m.index, err = t.source(0, "index", indexEntry*(blocks+1)); err != nil {
+		return 0, err
+	}
+	m.blocks, err = t.source(1, "blocks", 0)
+	return blocks, err
 }
 
 // place finds the buffers and lays out the body. The blocks' own length is the
 // first guess at the data: only back-references make it longer than that.
-func (m *marshalTaker) place() (err error) {
+func (m *marshalTaker) place() error {
 	t := m.taker
-	if err := t.wantBuffers(2); err != nil {
-		return err
-	}
-	if t.blockRows <= 0 {
-		return fmt.Errorf("blocks of %d rows", t.blockRows)
-	}
-	blocks := (t.rows + t.blockRows - 1) / t.blockRows
-	if int64(t.rc.Blocks) != blocks {
-		return fmt.Errorf("wanted %d blocks of %d rows for %d rows, got %d", blocks, t.blockRows, t.rows, t.rc.Blocks)
-	}
-	if m.index, err = t.source(0, "index", indexEntry*(blocks+1)); err != nil {
-		return err
-	}
-	if m.blocks, err = t.source(1, "blocks", 0); err != nil {
+	if _, err := m.find(); err != nil {
 		return err
 	}
 	if t.nullable { // how many are null, the tags will tell

@@ -72,11 +72,11 @@ func BenchmarkDecode(b *testing.B) {
 			store := testStore(b)
 			benchCopy(b, body, benchRows)
 			b.Run("decode", func(b *testing.B) {
-				d := NewDecoder(c.fields, Limits{})
+				d := NewDecoder(c.fields, c.fields, Limits{})
 				fd := &FlightData{HasBody: true, Body: Range{0, int64(len(body))}}
 				pieces := [][]byte{body}
 				for b.Loop() {
-					batch, err := d.Decode(fd, m, pieces, store)
+					batch, err := d.Decode(fd, m, pieces, nil, store)
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -93,10 +93,10 @@ func BenchmarkVerify(b *testing.B) {
 	for _, c := range benchCases()[1:] {
 		b.Run(c.name, func(b *testing.B) {
 			m, body := buildBody(c.fields, c.cols, bodyOptions{})
-			v := verifier{body: body, rows: m.Rows, nulls: -1, field: &c.fields[0]}
 			for b.Loop() {
 				var col Column
-				if err := v.column(m.Buffers, &col); err != nil {
+				v := verifier{body: body, nodes: m.Nodes, buffers: m.Buffers, field: &c.fields[0], valuesMax: RowsMax}
+				if err := v.top(&col, m.Rows); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"errors"
 	"math"
 	"strings"
 
@@ -14,52 +15,88 @@ const RowsMax = math.MaxInt32 - 1
 // bufferAlign is what the start of each buffer in a body must be a multiple of.
 const bufferAlign = 8
 
-// Limits bound what a Decoder accepts. RowsName is the flag that the error quotes.
+// Limits bound what a Decoder accepts. The names are the flags that errors quote.
 type Limits struct {
-	RowsMax  int64 // 0: RowsMax, the constant
-	RowsName string
+	RowsMax   int64 // 0: RowsMax, the constant
+	RowsName  string
+	BytesMax  int64 // of a batch once it is unpacked and normalised; 0: no bound but that of messages
+	BytesName string
 }
 
 // Decoder turns the record batches of one stream, which all have the same
 // fields, into verified batches. It is immutable and safe for concurrent use.
 type Decoder struct {
-	fields  []udfgate.Field
-	limits  Limits
-	buffers int
+	declared []udfgate.Field
+	sent     []udfgate.Field
+	limits   Limits
+	nodes    int
+	buffers  int  // data buffers of views come on top
+	plain    bool // what is sent is what is declared, and canonical
 }
 
-// NewDecoder makes a decoder for batches of these fields.
-func NewDecoder(fields []udfgate.Field, limits Limits) *Decoder {
+// NewDecoder makes a decoder for batches whose fields are those of sent and
+// become those of declared, which CheckArgs has found possible.
+func NewDecoder(declared, sent []udfgate.Field, limits Limits) *Decoder {
 	if limits.RowsMax <= 0 || limits.RowsMax > RowsMax {
 		limits.RowsMax = RowsMax
 	}
-	d := &Decoder{fields: fields, limits: limits}
-	for _, f := range fields {
-		d.buffers += bufferCount(f.Type.Kind)
+	if limits.BytesMax <= 0 {
+		limits.BytesMax = math.MaxInt64 / 2
+	}
+	d := &Decoder{declared: declared, sent: sent, limits: limits, plain: true}
+	for i := range sent {
+		d.plain = d.plain && sent[i].Type.Equal(declared[i].Type)
+		nodes, buffers := partsOf(&sent[i].Type)
+		d.nodes, d.buffers = d.nodes+nodes, d.buffers+buffers
 	}
 	return d
 }
 
-// bufferCount is how many buffers a column has: validity, values, and offsets
-// between them where lengths vary.
-func bufferCount(k udfgate.Kind) int {
-	if k.Variable() {
-		return 3
+// partsOf is how many nodes and buffers a column of a type has, those below it
+// included. The values of a dictionary travel in messages of their own.
+func partsOf(t *udfgate.Type) (nodes, buffers int) {
+	nodes, buffers = 1, bufferCount(t.Kind)
+	if t.Kind == udfgate.Dictionary {
+		return nodes, buffers
 	}
-	return 2
+	for i := range t.Children {
+		n, b := partsOf(&t.Children[i].Type)
+		nodes, buffers = nodes+n, buffers+b
+	}
+	return nodes, buffers
 }
 
-// Decode copies the body of a record batch that ReadMessage has accepted into a
-// slot, once, and verifies it there: nothing that was checked can change afterwards, because
-// pieces may be freed or reused and the slot is written by the gateway alone.
+// bufferCount is how many buffers a column has, without those below it and
+// without data buffers of views.
+func bufferCount(k udfgate.Kind) int {
+	switch {
+	case k == udfgate.Null, k == udfgate.RunEndEncoded:
+		return 0
+	case k == udfgate.Struct, k == udfgate.FixedSizeList:
+		return 1
+	case k.Variable(), k == udfgate.ListView, k == udfgate.LargeListView:
+		return 3
+	default:
+		return 2
+	}
+}
+
+// Decode makes a batch of a message that ReadMessage has accepted. The body is
+// copied into a slot, once, and verified there: nothing that was checked can
+// change afterwards, because pieces may be freed or reused and the slot is
+// written by the gateway alone. What is packed, or not canonical, is verified in
+// a copy of its own first. A batch with no rows of its own may have dictionaries.
 //
 // # Errors
 //
 // *udfgate.Error Invalid names the column, what was wanted and what came;
 // QueueFull comes from the store. The caller adds the function's name.
-func (d *Decoder) Decode(fd *FlightData, m *Message, pieces [][]byte, store *Store) (*Batch, error) {
+func (d *Decoder) Decode(fd *FlightData, m *Message, pieces [][]byte, dictionaries *Dictionaries, store *Store) (*Batch, error) {
 	if err := d.checkHeader(fd, m); err != nil {
 		return nil, err
+	}
+	if !d.plain || m.Compression != CompressionNone {
+		return d.normalise(fd, m, pieces, dictionaries, store)
 	}
 	slot, err := store.Get(m.BodyLen)
 	if err != nil {
@@ -69,18 +106,81 @@ func (d *Decoder) Decode(fd *FlightData, m *Message, pieces [][]byte, store *Sto
 	if m.BodyLen > 0 {
 		CopyBody(body, pieces, Range{Off: fd.Body.Off, Len: m.BodyLen})
 	}
-	b := &Batch{Rows: m.Rows, Columns: make([]Column, len(d.fields)), Slot: slot}
-	at := 0
-	for i := range d.fields {
-		v := verifier{body: body, rows: m.Rows, nulls: m.Nodes[i].Nulls, number: i, field: &d.fields[i]}
-		n := bufferCount(v.field.Type.Kind)
-		if err := v.column(m.Buffers[at:at+n], &b.Columns[i]); err != nil {
-			b.Release()
-			return nil, err
-		}
-		at += n
+	b := &Batch{Rows: m.Rows, Slot: slot}
+	if b.Columns, err = d.columns(body, m, nil); err != nil {
+		b.Release()
+		return nil, err
+	}
+	for i := range b.Columns {
+		b.Columns[i].Type = &d.declared[i].Type // which says how a body takes it
 	}
 	return b, nil
+}
+
+// columns verifies the columns of a body.
+func (d *Decoder) columns(body []byte, m *Message, dictionaries *Dictionaries) ([]Column, error) {
+	columns := make([]Column, len(d.sent))
+	v := d.verifier(body, m, dictionaries)
+	for i := range d.sent {
+		v.number, v.field = i, &d.sent[i]
+		if err := v.top(&columns[i], m.Rows); err != nil {
+			return nil, err
+		}
+	}
+	return columns, nil
+}
+
+func (d *Decoder) verifier(body []byte, m *Message, dictionaries *Dictionaries) *verifier {
+	return &verifier{
+		body: body, nodes: m.Nodes, buffers: m.Buffers, variadic: m.Variadic, dictionaries: dictionaries,
+		valuesMax: d.limits.RowsMax, valuesName: d.limits.RowsName,
+	}
+}
+
+// normalise makes the batch in declared form of what came in another.
+func (d *Decoder) normalise(fd *FlightData, m *Message, pieces [][]byte, dictionaries *Dictionaries, store *Store) (*Batch, error) {
+	body, err := d.unpacked(fd, m, pieces)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Release()
+	columns, err := d.columns(body.Bytes(), m, dictionaries)
+	if err != nil {
+		return nil, err
+	}
+	trees, size, used := make([]*tree, len(columns)), int64(0), new(int64)
+	for i := range columns {
+		trees[i] = growTree(&d.declared[i], used, d.limits.BytesMax)
+		if err := trees[i].appendRange(&columns[i], body.Bytes(), 0, m.Rows); err != nil {
+			return nil, d.notNormal(i, &columns[i], body.Bytes(), err)
+		}
+		size = roundUp(size, slotAlign) + trees[i].size()
+	}
+	slot, err := store.Get(size)
+	if err != nil {
+		return nil, err
+	}
+	b, at := &Batch{Rows: m.Rows, Columns: columns, Slot: slot}, int64(0)
+	for i := range trees {
+		b.Columns[i] = trees[i].placeAt(slot.Bytes(), &at)
+	}
+	return b, nil
+}
+
+// notNormal says what stood in the way of normalising column i, and in which row.
+func (d *Decoder) notNormal(i int, c *Column, body []byte, err error) error {
+	if long, ok := errors.AsType[*tooLarge](err); ok {
+		return udfgate.Invalidf(udfgate.ShapeTooLarge, "column %d %s: %d bytes or more as plain values are over %s %d, or more than one column can hold; send smaller batches",
+			i, quoted(d.sent[i].Name), long.size, d.limits.BytesName, d.limits.BytesMax)
+	}
+	e := udfgate.Invalidf(udfgate.ShapeMalformed, "column %d %s: %w", i, quoted(d.declared[i].Name), err)
+	for row := range c.Length {
+		if growTree(&d.declared[i], new(int64), d.limits.BytesMax).appendRange(c, body, row, row+1) != nil {
+			e.Row = row
+			break
+		}
+	}
+	return e
 }
 
 // checkHeader compares the header with the fields and limits before any byte
@@ -93,14 +193,39 @@ func (d *Decoder) checkHeader(fd *FlightData, m *Message) error {
 		return udfgate.Invalidf(udfgate.ShapeTooLarge, "batch of %d rows is over %s %d; send smaller batches",
 			m.Rows, d.limits.RowsName, d.limits.RowsMax)
 	}
-	if len(m.Nodes) != len(d.fields) {
-		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted %d columns as in the schema, got %d",
-			len(d.fields), len(m.Nodes))
+	if len(m.Nodes) != d.nodes {
+		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted %d columns as in the schema, those below others included, got %d",
+			d.nodes, len(m.Nodes))
 	}
-	if len(m.Buffers) != d.buffers {
+	if wanted := d.buffers + variadicSum(m); len(m.Buffers) != wanted {
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted %d buffers for (%s), got %d",
-			d.buffers, typeList(d.fields), len(m.Buffers))
+			wanted, typeNames(d.sent), len(m.Buffers))
 	}
+	return checkFrame(fd, m)
+}
+
+// variadicSum is how many data buffers views have. More than there are buffers
+// need not be counted.
+func variadicSum(m *Message) (sum int) {
+	for _, n := range m.Variadic {
+		if sum += int(n); sum > len(m.Buffers) {
+			break
+		}
+	}
+	return sum
+}
+
+// fits compares the header of a dictionary batch with the type of its values.
+func (d *Decoder) fits(m *Message, t *udfgate.Type) error {
+	nodes, buffers := partsOf(t)
+	if wanted := buffers + variadicSum(m); len(m.Nodes) != nodes || len(m.Buffers) != wanted {
+		return udfgate.Invalidf(udfgate.ShapeMalformed, "dictionary %d: wanted %d columns and %d buffers for %s, got %d and %d",
+			m.DictionaryID, nodes, wanted, t, len(m.Nodes), len(m.Buffers))
+	}
+	return nil
+}
+
+func checkFrame(fd *FlightData, m *Message) error {
 	framed := int64(0)
 	if fd.HasBody {
 		framed = fd.Body.Len
@@ -109,112 +234,6 @@ func (d *Decoder) checkHeader(fd *FlightData, m *Message) error {
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted a body of %d bytes as its header says, got %d", m.BodyLen, framed)
 	}
 	return nil
-}
-
-// verifier checks one column of a body that lies in a slot.
-type verifier struct {
-	body   []byte
-	rows   int64
-	nulls  int64 // as the header says; -1: it does not say
-	number int
-	field  *udfgate.Field
-}
-
-func (v *verifier) invalid(format string, args ...any) *udfgate.Error {
-	args = append([]any{v.number, quoted(v.field.Name)}, args...)
-	return udfgate.Invalidf(udfgate.ShapeMalformed, "column %d %s: "+format, args...)
-}
-
-// take returns the first need bytes of a buffer as a range of the body. The
-// rest is padding: legal, and of no use to a reader.
-func (v *verifier) take(b Buffer, what string, need int64) (Range, error) {
-	size := int64(len(v.body))
-	if b.Offset < 0 || b.Length < 0 || b.Offset > size || b.Length > size-b.Offset || b.Offset%bufferAlign != 0 {
-		return Range{}, v.invalid("wanted %s at a multiple of %d within a body of %d bytes, got %d bytes at %d",
-			what, bufferAlign, size, b.Length, b.Offset)
-	}
-	if b.Length < need {
-		return Range{}, v.invalid("wanted at least %d bytes of %s for %d rows of %s, got %d",
-			need, what, v.rows, v.field.Type, b.Length)
-	}
-	return Range{Off: b.Offset, Len: need}, nil
-}
-
-func (v *verifier) bytes(r Range) []byte { return v.body[r.Off:r.End()] }
-
-func (v *verifier) column(buffers []Buffer, c *Column) (err error) {
-	c.Type = v.field.Type
-	if buffers[0].Length > 0 {
-		if c.Validity, err = v.take(buffers[0], "validity", bitmapLen(v.rows)); err != nil {
-			return err
-		}
-		if c.Nulls = zeroBits(v.bytes(c.Validity), v.rows); c.Nulls == 0 {
-			c.Validity = Range{}
-		}
-	}
-	// Readers differ in whether the header's count or the bitmap wins, so the
-	// two must agree.
-	if v.nulls >= 0 && v.nulls != c.Nulls {
-		return v.invalid("the header says %d nulls, its validity has %d", v.nulls, c.Nulls)
-	}
-	switch k := c.Type.Kind; {
-	case k.Variable():
-		return v.variable(buffers, c)
-	case k == udfgate.Bool:
-		c.Values, err = v.take(buffers[1], "bits", bitmapLen(v.rows))
-	default:
-		c.Values, err = v.take(buffers[1], "values", v.rows*int64(k.Width()))
-	}
-	return err
-}
-
-// variable checks the offsets and data of a utf8 or binary column. Offsets may
-// begin above 0 (the sender cut a slice); Values then still begins at byte 0 of
-// the data, so that offsets count from it.
-func (v *verifier) variable(buffers []Buffer, c *Column) (err error) {
-	if v.rows == 0 { // the offsets buffer may be empty, and nothing reads it
-		return nil
-	}
-	if c.Offsets, err = v.take(buffers[1], "offsets", 4*(v.rows+1)); err != nil {
-		return err
-	}
-	if c.Values, err = v.take(buffers[2], "data", 0); err != nil {
-		return err
-	}
-	offsets := int32s(v.bytes(c.Offsets))
-	if !ascending(offsets) {
-		return v.badOffset(offsets)
-	}
-	first, last := offsets[0], int64(offsets[v.rows])
-	if last > buffers[2].Length {
-		return v.invalid("last offset %d is past the data of %d bytes", last, buffers[2].Length)
-	}
-	c.Values.Len = last
-	if c.Type.Kind == udfgate.Utf8 {
-		return v.text(offsets, first, c)
-	}
-	return nil
-}
-
-func (v *verifier) text(offsets []int32, first int32, c *Column) error {
-	data := v.bytes(c.Values)
-	if c.ASCII = isASCII(data[first:]); c.ASCII || wholeText(offsets, data) {
-		return nil
-	}
-	if row := firstBadText(offsets, data, v.bytes(c.Validity)); row >= 0 {
-		err := v.invalid("not UTF-8")
-		err.Row = row
-		return err
-	}
-	return nil
-}
-
-func (v *verifier) badOffset(offsets []int32) error {
-	if offsets[0] < 0 {
-		return v.invalid("first offset %d is negative", offsets[0])
-	}
-	row := firstFall(offsets)
-	return v.invalid("end offset %d of row %d is less than its start %d", offsets[row+1], row, offsets[row])
 }
 
 // CheckArgs compares the columns that a caller sent with the arguments of a
@@ -227,14 +246,70 @@ func CheckArgs(function *udfgate.Function, got udfgate.Schema) error {
 			noun = "column"
 		}
 		return argsError(function, "wanted %d %s (%s), got %d (%s)",
-			len(wanted), noun, typeList(wanted), len(got.Fields), typeList(got.Fields))
+			len(wanted), noun, typeNames(wanted), len(got.Fields), typeNames(got.Fields))
 	}
 	for i, w := range wanted {
-		if g := got.Fields[i].Type; g != w.Type {
+		if g := got.Fields[i].Type; !accepts(&w.Type, &g) {
 			return argsError(function, "column %d %s: wanted %s, got %s", i, quoted(w.Name), w.Type, g)
 		}
 	}
 	return nil
+}
+
+// accepts reports whether values of a type that is sent become values of the
+// declared one exactly, or can say so value by value: integers of any width,
+// narrower floats, and every encoding of the same values. A plain utf8 column
+// is taken for one with an extension over it, whose body reads the text.
+func accepts(declared, sent *udfgate.Type) bool {
+	switch sent.Kind {
+	case udfgate.Dictionary, udfgate.RunEndEncoded:
+		return accepts(declared, &sent.Children[1].Type)
+	case udfgate.Null:
+		return true
+	}
+	d, s := family(declared.Kind), family(sent.Kind)
+	switch {
+	case d != s:
+		return false
+	case declared.Kind == sent.Kind && !declared.Kind.Nested():
+		return sameParameters(declared, sent)
+	case d == udfgate.Float64:
+		return declared.Kind.Width() >= sent.Kind.Width()
+	case d == udfgate.Int64, d == udfgate.Utf8, d == udfgate.Binary:
+		return true
+	}
+	if declared.Size != sent.Size || len(declared.Children) != len(sent.Children) {
+		return false
+	}
+	for i := range declared.Children {
+		if !accepts(&declared.Children[i].Type, &sent.Children[i].Type) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameParameters compares what Equal does, but for what is below.
+func sameParameters(a, b *udfgate.Type) bool {
+	return a.Unit == b.Unit && a.Zone == b.Zone && a.Precision == b.Precision && a.Scale == b.Scale && a.Size == b.Size
+}
+
+// family is the kind that stands for all that hold the same sort of values.
+func family(k udfgate.Kind) udfgate.Kind {
+	switch {
+	case k >= udfgate.Int8 && k <= udfgate.Uint64:
+		return udfgate.Int64
+	case k == udfgate.Float16, k == udfgate.Float32, k == udfgate.Float64:
+		return udfgate.Float64
+	case k.Text():
+		return udfgate.Utf8
+	case k == udfgate.Binary, k == udfgate.LargeBinary, k == udfgate.BinaryView:
+		return udfgate.Binary
+	case k == udfgate.List, k == udfgate.LargeList, k == udfgate.ListView, k == udfgate.LargeListView:
+		return udfgate.List
+	default:
+		return k
+	}
 }
 
 func argsError(function *udfgate.Function, format string, args ...any) error {
@@ -243,13 +318,13 @@ func argsError(function *udfgate.Function, format string, args ...any) error {
 	return err
 }
 
-// typeListMax bounds how many types a message spells out.
-const typeListMax = 16
+// typeNamesMax bounds how many types a message spells out.
+const typeNamesMax = 16
 
-func typeList(fields []udfgate.Field) string {
-	names := make([]string, 0, min(len(fields), typeListMax+1))
+func typeNames(fields []udfgate.Field) string {
+	names := make([]string, 0, min(len(fields), typeNamesMax+1))
 	for i, f := range fields {
-		if i == typeListMax {
+		if i == typeNamesMax {
 			names = append(names, "…")
 			break
 		}

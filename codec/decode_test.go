@@ -100,7 +100,7 @@ func TestDecodePieces(t *testing.T) {
 		pieces = append(pieces, body[i:i+1])
 	}
 	fd := &FlightData{HasBody: true, Body: Range{int64(len(before)), int64(len(body))}}
-	b, err := NewDecoder(f, Limits{}).Decode(fd, m, pieces, testStore(t))
+	b, err := NewDecoder(f, f, Limits{}).Decode(fd, m, pieces, nil, testStore(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +127,13 @@ func TestDecodeRefuses(t *testing.T) {
 			"batch of 16777217 rows is over --max-batch-rows 16777216; send smaller batches", udfgate.ShapeTooLarge,
 			func(m *Message, _ []byte) { m.Rows = 1<<24 + 1 },
 		},
-		{"record batch: wanted 2 columns as in the schema, got 1", 0, func(m *Message, _ []byte) { m.Nodes = m.Nodes[:1] }},
+		{"record batch: wanted 2 columns as in the schema, those below others included, got 1", 0, func(m *Message, _ []byte) { m.Nodes = m.Nodes[:1] }},
 		{"record batch: wanted 5 buffers for (int64, utf8), got 4", 0, func(m *Message, _ []byte) { m.Buffers = m.Buffers[:4] }},
 		{"record batch: wanted a body of 64 bytes as its header says, got 56", 0, func(m *Message, _ []byte) { m.BodyLen += 8 }},
 		{"record batch: wanted a body of 48 bytes as its header says, got 56", 0, func(m *Message, _ []byte) { m.BodyLen -= 8 }},
 		{"wanted a record batch, got another message", 0, func(m *Message, _ []byte) { m.Kind = KindSchema }},
 		{`column 0 "a": wanted at least 24 bytes of values for 3 rows of int64, got 23`, 0, func(m *Message, _ []byte) { m.Buffers[1].Length = 23 }},
-		{`column 0 "a": wanted at least 2 bytes of validity for 9 rows of int64, got 1`, 0, func(m *Message, _ []byte) { m.Rows = 9 }},
+		{`column 0 "a": wanted at least 2 bytes of validity for 9 rows of int64, got 1`, 0, func(m *Message, _ []byte) { m.Rows, m.Nodes[0].Length = 9, 9 }},
 		{`column 0 "a": the header says 2 nulls, its validity has 1`, 0, func(m *Message, _ []byte) { m.Nodes[0].Nulls = 2 }},
 		{`column 1 "s": the header says 1 nulls, its validity has 0`, 0, func(m *Message, _ []byte) { m.Nodes[1].Nulls = 1 }},
 		{`column 1 "s": wanted at least 16 bytes of offsets for 3 rows of utf8, got 15`, 0, func(m *Message, _ []byte) { m.Buffers[3].Length = 15 }},

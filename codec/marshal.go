@@ -17,6 +17,15 @@ const (
 	tagTextInterned  = 't'
 	tagBinary        = 's'
 	tagReference     = 'r'
+	tagTrue          = 'T'
+	tagFalse         = 'F'
+	tagInt           = 'i' // i32
+	tagLong          = 'l' // i32 count of digits, its sign the number's, then u16 digits of 15 bits
+	tagFloat         = 'g' // f64
+	tagTuple         = '('
+	tagSmallTuple    = ')' // u8 count
+	tagDict          = '{' // keys and values, up to tagEnd
+	tagEnd           = '0'
 	tagEnters        = 0x80 // the value enters the reference table
 )
 

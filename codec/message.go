@@ -2,7 +2,6 @@ package codec
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/udfgate/udfgate"
@@ -34,19 +33,34 @@ const (
 )
 
 // Message is the header of a Flight message. Of a record batch that ReadMessage
-// has accepted it holds: Rows ≥ 0; every node has Rows values, and −1 (unknown)
-// to Rows nulls; every buffer starts at a multiple of 8 and ends within
+// has accepted it holds: Rows ≥ 0; every node has 0 to nodeLengthMax values, and
+// −1 (unknown) to that many nulls; every buffer starts at a multiple of 8 and ends within
 // BodyLen. Whether nodes and buffers are those of a schema is the Decoder's
 // question.
 type Message struct {
-	Kind    MessageKind
-	BodyLen int64
-	Rows    int64
-	Nodes   []Node
-	Buffers []Buffer
-	// Compressed says that the buffers are compressed; ReadMessage refuses it.
-	Compressed bool
+	Kind        MessageKind
+	BodyLen     int64
+	Rows        int64
+	Nodes       []Node
+	Buffers     []Buffer
+	Compression Compression
+	// Variadic has, for each column of views in Arrow's order, how many buffers
+	// of data it has.
+	Variadic []int64
+	// Of a dictionary batch: which dictionary, and whether it adds to it.
+	DictionaryID int64
+	Delta        bool
 }
+
+// Compression says how the buffers of a body are packed.
+type Compression uint8
+
+// The compressions, one more than Arrow numbers them.
+const (
+	CompressionNone Compression = iota
+	CompressionLZ4
+	CompressionZSTD
+)
 
 // ReadMessage reads and verifies the header of a message into m, whose slices
 // it uses again. Only m.Kind is of use when it returns an error.
@@ -54,7 +68,7 @@ type Message struct {
 // # Errors
 //
 // *udfgate.Error Invalid: malformed says which field is wrong and where;
-// dictionaries, tensors and compressed bodies are refused by name.
+// tensors are refused by name.
 func ReadMessage(header []byte, m *Message) error {
 	if readUsualBatch(header, m) {
 		return nil
@@ -64,7 +78,7 @@ func ReadMessage(header []byte, m *Message) error {
 
 // readAnyMessage is ReadMessage for what readUsualBatch does not accept.
 func readAnyMessage(header []byte, m *Message) error {
-	*m = Message{Nodes: m.Nodes[:0], Buffers: m.Buffers[:0]}
+	*m = Message{Nodes: m.Nodes[:0], Buffers: m.Buffers[:0], Variadic: m.Variadic[:0]}
 	r := fbReader{b: header}
 	t := r.root("Message")
 	version := r.int16(t, 0, "Message.version")
@@ -101,7 +115,16 @@ func readAnyMessage(header []byte, m *Message) error {
 		return readBatch(&r, content, m)
 	case headerDictionary:
 		m.Kind = KindDictionary
-		return udfgate.Invalidf(udfgate.ShapeUnsupported, "dictionary batches are not built yet; send plain columns")
+		m.DictionaryID = r.int64(content, 0, "DictionaryBatch.id")
+		m.Delta = r.uint8(content, 2, "DictionaryBatch.isDelta") != 0
+		data := r.child(content, 1, "DictionaryBatch.data")
+		if r.ok() && data.pos == 0 {
+			return malformed("DictionaryBatch.data: missing")
+		}
+		if !r.ok() {
+			return r.err()
+		}
+		return readBatch(&r, data, m)
 	case headerTensor, headerSparseTensor:
 		m.Kind = KindOther
 		return udfgate.Invalidf(udfgate.ShapeUnsupported, "tensor messages are not taken; wanted a schema or a record batch")
@@ -117,7 +140,7 @@ func readBatch(r *fbReader, t fbTable, m *Message) error {
 	buffers := r.vector(t, 2, 16, 8, "RecordBatch.buffers")
 	compression := r.child(t, 3, "RecordBatch.compression")
 	variadic := r.vector(t, 4, 8, 8, "RecordBatch.variadicBufferCounts")
-	codec := r.uint8(compression, 0, "BodyCompression.codec")
+	codec, method := r.uint8(compression, 0, "BodyCompression.codec"), r.uint8(compression, 1, "BodyCompression.method")
 	if !r.ok() {
 		return r.err()
 	}
@@ -125,11 +148,13 @@ func readBatch(r *fbReader, t fbTable, m *Message) error {
 		return malformed("RecordBatch.length: wanted 0 or more rows, got %d", m.Rows)
 	}
 	if compression.pos != 0 {
-		m.Compressed = true
-		return udfgate.Invalidf(udfgate.ShapeUnsupported, "compressed bodies are not built yet: got %s, wanted none", compressionName(codec))
+		if codec > 1 || method != 0 {
+			return malformed("BodyCompression: wanted codec 0 or 1 of method 0, got codec %d of method %d", codec, method)
+		}
+		m.Compression = CompressionLZ4 + Compression(codec)
 	}
-	if variadic.len > 0 {
-		return malformed("RecordBatch.variadicBufferCounts: wanted none, got %d: no column is a view", variadic.len)
+	if err := readVariadic(r.b[variadic.pos:], variadic.len, m); err != nil {
+		return err
 	}
 	if err := readNodes(r.b[nodes.pos:], nodes.len, m); err != nil {
 		return err
@@ -137,20 +162,37 @@ func readBatch(r *fbReader, t fbTable, m *Message) error {
 	return readBuffers(r.b[buffers.pos:], buffers.len, m)
 }
 
+// nodeLengthMax bounds the values of any column: more bits than the longest
+// message that HTTP/2 framing of gRPC lets through.
+const nodeLengthMax = 1 << 35
+
 // readNodes takes n nodes from the start of b.
 func readNodes(b []byte, n int, m *Message) error {
-	rows := m.Rows
 	m.Nodes = slices.Grow(m.Nodes[:0], n)[:n]
 	for i := range m.Nodes {
 		length, nulls := int64(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:]))
-		if length != rows {
-			return malformed("column %d: wanted %d rows as the record batch has, got %d", i, rows, length)
+		if length < 0 || length > nodeLengthMax {
+			return malformed("RecordBatch.nodes[%d]: wanted a length of 0 to %d, got %d", i, int64(nodeLengthMax), length)
 		}
 		if nulls < -1 || nulls > length {
-			return malformed("column %d: wanted a null count of 0 to %d, got %d", i, length, nulls)
+			return malformed("RecordBatch.nodes[%d]: wanted a null count of 0 to %d, got %d", i, length, nulls)
 		}
 		m.Nodes[i] = Node{Length: length, Nulls: nulls}
 		b = b[16:]
+	}
+	return nil
+}
+
+// readVariadic takes n counts from the start of b. Each buffer is one of the
+// header's, so there cannot be more of them.
+func readVariadic(b []byte, n int, m *Message) error {
+	m.Variadic = slices.Grow(m.Variadic[:0], n)[:n]
+	for i := range m.Variadic {
+		count := int64(binary.LittleEndian.Uint64(b[8*i:]))
+		if count < 0 || count > HeaderBytesMax {
+			return malformed("RecordBatch.variadicBufferCounts[%d]: wanted 0 to %d, got %d", i, HeaderBytesMax, count)
+		}
+		m.Variadic[i] = count
 	}
 	return nil
 }
@@ -198,7 +240,7 @@ func readUsualBatch(b []byte, m *Message) bool {
 	if b[kind] != headerBatch || v != metadataV5 && v != metadataV4 || m.BodyLen < 0 || m.Rows < 0 {
 		return false
 	}
-	m.Kind, m.Compressed = KindRecordBatch, false
+	m.Kind, m.Compression, m.Variadic = KindRecordBatch, CompressionNone, m.Variadic[:0]
 	atNodes, n := quickVector(b, nodes)
 	if n < 0 || readNodes(b[atNodes:], n, m) != nil {
 		return false
@@ -210,15 +252,4 @@ func readUsualBatch(b []byte, m *Message) bool {
 // malformed is the error for a header that contradicts itself or Arrow.
 func malformed(format string, args ...any) error {
 	return udfgate.Invalidf(udfgate.ShapeMalformed, "malformed header: "+format, args...)
-}
-
-func compressionName(codec uint8) string {
-	switch codec {
-	case 0:
-		return "LZ4_FRAME"
-	case 1:
-		return "ZSTD"
-	default:
-		return fmt.Sprintf("codec %d", codec)
-	}
 }

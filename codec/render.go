@@ -21,9 +21,13 @@ func BlockRows(b *Batch) int {
 	var used int64
 	for i := range b.Columns {
 		c := &b.Columns[i]
-		if c.Type.Kind.Variable() && b.Rows > 0 {
+		switch {
+		case b.Rows == 0:
+		case plainText(c):
 			offsets := b.offsets(c)
 			used += int64(offsets[b.Rows]-offsets[0]) + b.Rows*shortHeader
+		case Rendered(c.Type):
+			used += c.bound(b.Slot.Bytes(), 0, b.Rows)
 		}
 	}
 	if used == 0 {
@@ -37,17 +41,24 @@ func (b *Batch) offsets(c *Column) []int32 {
 	return int32s(b.Slot.Bytes()[c.Offsets.Off:c.Offsets.End()])
 }
 
+// plainText reports whether a column is rendered by the renderer, which is made
+// for the commonest of the rendered types.
+func plainText(c *Column) bool { return c.Type.Kind == udfgate.Utf8 || c.Type.Kind == udfgate.Binary }
+
 // RenderSize is an upper bound of the bytes that Render writes for rows [lo, hi)
-// of a utf8 or binary column, in blocks of any multiple of 8 rows.
+// of a column, in blocks of any multiple of 8 rows.
 func RenderSize(b *Batch, col int, lo, hi int64) int64 {
 	rows := hi - lo
 	if rows <= 0 {
 		return indexEntry
 	}
 	c := &b.Columns[col]
-	offsets := b.offsets(c)
 	blocks := (rows + blockRowsAlign - 1) / blockRowsAlign
-	return indexEntry*(blocks+1) + wideHeader*blocks + valuesBound(c, offsets, lo, hi)
+	frame := indexEntry*(blocks+1) + wideHeader*blocks
+	if !plainText(c) {
+		return frame + c.bound(b.Slot.Bytes(), lo, hi)
+	}
+	return frame + valuesBound(c, b.offsets(c), lo, hi)
 }
 
 // valuesBound is the most bytes that the values of rows [lo, hi) take.
@@ -59,7 +70,7 @@ func valuesBound(c *Column, offsets []int32, lo, hi int64) int64 {
 	return used + wideHeader*(hi-lo)
 }
 
-// Render writes rows [lo, hi) of a verified utf8 or binary column in marshal
+// Render writes rows [lo, hi) of a verified column whose type is Rendered in marshal
 // form: the index, then the blocks of blockRows rows, the first beginning at
 // lo. dst must have RenderSize bytes; with 32 more (a slot's Room) the last
 // block is written as fast as the others. Bytes of dst after the data may be
@@ -72,6 +83,10 @@ func Render(dst []byte, b *Batch, col int, lo, hi int64, blockRows int) (index, 
 	index = Range{Off: 0, Len: indexEntry * (blocks + 1)}
 	data = Range{Off: index.Len}
 	c := &b.Columns[col]
+	if !plainText(c) {
+		data.Len = renderValues(dst, b, c, lo, hi, int64(blockRows), index.Len)
+		return index, data
+	}
 	r := renderer{dst: dst, at: index.Len, column: c}
 	if blocks > 0 {
 		room := b.Slot.Room()
@@ -87,6 +102,20 @@ func Render(dst []byte, b *Batch, col int, lo, hi int64, blockRows int) (index, 
 	data.Len = r.at - data.Off
 	binary.LittleEndian.PutUint64(dst[indexEntry*blocks:], uint64(data.Len))
 	return index, data
+}
+
+// renderValues writes the blocks of a column of any rendered type, and their
+// index; it returns the bytes of the blocks, which begin at at.
+func renderValues(dst []byte, b *Batch, c *Column, lo, hi, blockRows, at int64) int64 {
+	w := valueWriter{body: b.Slot.Bytes(), dst: dst, at: at}
+	k := int64(0)
+	for from := lo; from < hi; from += blockRows {
+		binary.LittleEndian.PutUint64(dst[indexEntry*k:], uint64(w.at-at))
+		w.block(c, from, min(from+blockRows, hi))
+		k++
+	}
+	binary.LittleEndian.PutUint64(dst[indexEntry*k:], uint64(w.at-at))
+	return w.at - at
 }
 
 type renderer struct {

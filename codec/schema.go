@@ -101,6 +101,13 @@ func (s *schemaReader) schema(t fbTable) udfgate.Schema {
 
 // column reads one top-level field.
 func (s *schemaReader) column(t fbTable, number int) udfgate.Field {
+	what := func(name string) string { return fmt.Sprintf("column %d %s", number, quoted(name)) }
+	return s.field(t, what, 1)
+}
+
+// field reads a field and those below it. what names the column that it
+// belongs to, given the name of that column.
+func (s *schemaReader) field(t fbTable, what func(string) string, depth int) udfgate.Field {
 	f := udfgate.Field{
 		Name:     s.string(t, 0, "Field.name"),
 		Nullable: s.uint8(t, 1, "Field.nullable") != 0,
@@ -110,20 +117,77 @@ func (s *schemaReader) column(t fbTable, number int) udfgate.Field {
 		s.fail("Field.name", t.pos, "not UTF-8")
 		return f
 	}
-	what := func() string { return fmt.Sprintf("column %d %s", number, quoted(f.Name)) }
-	kind, name := s.fieldType(t, what)
-	children := s.children(t, what, 1)
-	switch {
-	case !s.ok():
-	case s.ref(t, 4, "Field.dictionary") != 0:
-		s.refuse(udfgate.ShapeUnsupported, "%s: dictionary encoding is not built yet; send plain values", what())
-	case kind == udfgate.KindInvalid:
-		s.refuse(udfgate.ShapeUnsupported, "%s: type %s is not built yet; wanted one of %s", what(), name, builtTypes())
-	case children > 0:
-		s.fail(what(), t.pos, fmt.Sprintf("type %s with %d children, wanted none", kind, children))
+	name := what(f.Name)
+	f.Type = s.fieldType(t, name)
+	children := s.tables(t, 5, "Field.children")
+	if wanted := childrenWanted(f.Type.Kind); s.ok() && wanted >= 0 && wanted != children.len && f.Type.Kind != udfgate.KindInvalid {
+		s.fail(name, t.pos, fmt.Sprintf("type %s with %d children, wanted %d", f.Type.Kind, children.len, wanted))
 	}
-	f.Type.Kind = kind
+	if children.len > 0 && depth > schemaDepthMax {
+		s.fail(name, t.pos, fmt.Sprintf("nested deeper than %d levels", schemaDepthMax))
+	}
+	if !s.ok() {
+		return f
+	}
+	if children.len > 0 { // nil otherwise, so that equal schemas are deeply equal
+		f.Type.Children = make([]udfgate.Field, children.len)
+	}
+	for i := range f.Type.Children {
+		f.Type.Children[i] = s.field(s.element(children, i, "Field.children"), func(string) string { return name }, depth+1)
+		if !s.ok() {
+			return f
+		}
+	}
+	s.checkChildren(&f, t, name)
+	s.dictionary(&f, t, name)
+	f.Type.Extension = extension(f.Metadata)
 	return f
+}
+
+// checkChildren refuses children that their type does not allow.
+func (s *schemaReader) checkChildren(f *udfgate.Field, t fbTable, name string) {
+	switch c := f.Type.Children; f.Type.Kind {
+	case udfgate.Map:
+		if entries := c[0].Type; entries.Kind != udfgate.Struct || len(entries.Children) != 2 {
+			s.fail(name, t.pos, fmt.Sprintf("map of %s, wanted a struct of key and value", entries))
+		}
+	case udfgate.RunEndEncoded:
+		if k := c[0].Type.Kind; k != udfgate.Int16 && k != udfgate.Int32 && k != udfgate.Int64 {
+			s.fail(name, t.pos, fmt.Sprintf("run ends of %s, wanted int16, int32 or int64", k))
+		}
+	}
+}
+
+// dictionary makes the type of a dictionary-encoded field: Arrow writes the
+// type of its values in the place of its own.
+func (s *schemaReader) dictionary(f *udfgate.Field, t fbTable, name string) {
+	encoding := s.child(t, 4, "Field.dictionary")
+	if !s.ok() || encoding.pos == 0 {
+		return
+	}
+	indices := udfgate.Int32
+	if index := s.child(encoding, 1, "DictionaryEncoding.indexType"); index.pos != 0 {
+		var fault string
+		indices, fault = intKind(s.int32(index, 0, "Int.bitWidth"), s.uint8(index, 1, "Int.is_signed") != 0)
+		if fault != "" {
+			s.fail(name, index.pos, fault)
+			return
+		}
+	}
+	f.Type = udfgate.Type{Kind: udfgate.Dictionary, ID: s.int64(encoding, 0, "DictionaryEncoding.id"), Children: []udfgate.Field{
+		{Name: "indices", Type: udfgate.Type{Kind: indices}},
+		{Name: "values", Type: f.Type, Nullable: true, Metadata: f.Metadata},
+	}}
+}
+
+// extension is the extension type that field metadata names, if any.
+func extension(metadata []udfgate.KeyValue) string {
+	for _, kv := range metadata {
+		if kv.Key == udfgate.ExtensionKey {
+			return kv.Value
+		}
+	}
+	return ""
 }
 
 // quoted is text of the sender's as messages show it, never longer than a line.
@@ -134,46 +198,31 @@ func quoted(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// children verifies the fields below a field, to any depth, and counts those
-// directly below it.
-func (s *schemaReader) children(t fbTable, what func() string, depth int) int {
-	v := s.tables(t, 5, "Field.children")
-	if v.len > 0 && depth > schemaDepthMax {
-		s.fail(what(), t.pos, fmt.Sprintf("nested deeper than %d levels", schemaDepthMax))
-	}
-	for i := 0; i < v.len && s.ok(); i++ {
-		child := s.element(v, i, "Field.children")
-		s.string(child, 0, "Field.name")
-		s.metadata(child, 6, "Field.custom_metadata")
-		s.fieldType(child, what)
-		s.child(child, 4, "Field.dictionary")
-		s.children(child, what, depth+1)
-	}
-	return v.len
-}
-
-// fieldType reads the type of a field: its kind, or KindInvalid and the name
-// of a type that is not built.
-func (s *schemaReader) fieldType(t fbTable, what func() string) (udfgate.Kind, string) {
+// fieldType reads the type of a field without its children; of a union only
+// that it is refused.
+func (s *schemaReader) fieldType(t fbTable, name string) udfgate.Type {
 	number := s.uint8(t, 2, "Field.type_type")
 	content := s.child(t, 3, "Field.type")
-	s.child(t, 4, "Field.dictionary")
 	if !s.ok() {
-		return udfgate.KindInvalid, ""
+		return udfgate.Type{}
 	}
-	if number == 0 || int(number) >= len(arrowTypes) {
-		s.fail(what(), t.pos, fmt.Sprintf("unknown type number %d", number))
-		return udfgate.KindInvalid, ""
+	if number == 0 || number >= typesEnd {
+		s.fail(name, t.pos, fmt.Sprintf("unknown type number %d", number))
+		return udfgate.Type{}
 	}
 	if content.pos == 0 {
-		s.fail(what(), t.pos, "no Field.type")
-		return udfgate.KindInvalid, ""
+		s.fail(name, t.pos, "no Field.type")
+		return udfgate.Type{}
 	}
-	kind, name, fault := s.describe(number, content)
+	if number == typeUnion {
+		s.refuse(udfgate.ShapeUnsupported, "%s: unions are not taken", name)
+		return udfgate.Type{}
+	}
+	typ, fault := s.describe(number, content)
 	if fault != "" {
-		s.fail(what(), content.pos, fault)
+		s.fail(name, content.pos, fault)
 	}
-	return kind, name
+	return typ
 }
 
 // tables is a vector of tables, charged to what the header has room for.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -39,30 +40,31 @@ func TestReadSchema(t *testing.T) {
 	}
 }
 
-func TestReadSchemaRefuses(t *testing.T) {
-	const wanted = "wanted one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, utf8, binary"
+// Every type as pyarrow writes it, by the name under which messages show it.
+func TestReadSchemaTypes(t *testing.T) {
 	all := headers(t)
 	types := map[string]string{
-		"struct": "struct", "list": "list", "union": "union", "timestamp": "timestamp[us]", "timestamp-zone": `timestamp[us, tz="UTC"]`,
+		"struct": "struct<x int64>", "list": "list<utf8>", "timestamp": "timestamp[us]", "timestamp-zone": "timestamp[us, UTC]",
 		"date32": "date32", "date64": "date64", "time32": "time32[ms]", "time64": "time64[ns]", "decimal128": "decimal128(38, 18)",
 		"decimal256": "decimal256(76, 0)", "float16": "float16", "large-utf8": "large_utf8", "utf8-view": "utf8_view", "null": "null",
-		"duration": "duration[us]", "map": "map", "run-end": "run_end_encoded",
+		"duration": "duration[us]", "map": "map<utf8, int64>", "run-end": "run_end_encoded<int32, int64>", "dictionary": "dictionary<int32, utf8>",
+	}
+	refused := map[string]string{
+		"union": `column 1 "s": unions are not taken`,
+		"deep":  `malformed header: column 1 "s": nested deeper than 32 levels`,
 	}
 	for name := range all {
-		kind, unbuilt := strings.CutPrefix(name, "unbuilt-")
-		if !unbuilt {
+		kind, ok := strings.CutPrefix(name, "type-")
+		if !ok {
 			continue
 		}
-		shape, want := udfgate.ShapeUnsupported, fmt.Sprintf(`column 1 "s": type %s is not built yet; %s`, types[kind], wanted)
-		switch kind {
-		case "dictionary":
-			want = `column 1 "s": dictionary encoding is not built yet; send plain values`
-		case "deep":
-			shape, want = udfgate.ShapeMalformed, `malformed header: column 1 "s": nested deeper than 32 levels`
-		}
-		_, err := ReadSchema(all[name])
-		if e := udfgate.AsError(err); e == nil || e.Reason != udfgate.Invalid || e.Shape != shape || !strings.HasPrefix(e.Message, want) {
-			t.Errorf("%s: wanted %q, got %v", name, want, err)
+		schema, err := ReadSchema(all[name])
+		if want := refused[kind]; want != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: wanted %q, got %v", name, want, err)
+			}
+		} else if err != nil || schema.Fields[1].Type.String() != types[kind] {
+			t.Errorf("%s: wanted %q, got %v, %v", name, types[kind], schema, err)
 		}
 	}
 	if _, err := ReadSchema(all["batch-ints"]); err == nil || !strings.Contains(err.Error(), "wanted a schema, got a record batch") {
@@ -106,7 +108,7 @@ func TestReadSchemaContradictions(t *testing.T) {
 		{"float of precision 3", schemaWith(0, typeFloatingPoint, []fbField{{width: 2, value: 3}}, 0), `malformed header: column 0 "s": float of precision 3`},
 		{"type 0", schemaWith(0, 0, nil, 0), `malformed header: column 0 "s": unknown type number 0`},
 		{"type 27", schemaWith(0, 27, nil, 0), `malformed header: column 0 "s": unknown type number 27`},
-		{"int with children", schemaWith(0, typeInt, bits(64), 2), `malformed header: column 0 "s": type int64 with 2 children, wanted none`},
+		{"int with children", schemaWith(0, typeInt, bits(64), 2), `malformed header: column 0 "s": type int64 with 2 children, wanted 0`},
 	} {
 		_, err := ReadSchema(test.header)
 		if test.want == "" && err == nil {
@@ -126,8 +128,8 @@ func TestBlownUpVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadSchema(header); udfgate.AsError(err).Shape != udfgate.ShapeUnsupported {
-		t.Errorf("unchanged: wanted an error naming list, got %v", err)
+	if schema, err := ReadSchema(header); err != nil || schema.Fields[0].Type.Kind != udfgate.List {
+		t.Errorf("unchanged: wanted a list, got %v, %v", schema, err)
 	}
 	for _, change := range []struct {
 		at int
@@ -154,7 +156,7 @@ func TestSharedTables(t *testing.T) {
 		from := schema.field[1]
 		for range 20 {
 			at := w.vector(from, 100)
-			f := w.table(fbField{}, fbField{}, fbField{width: 1, value: 12}, fbField{width: 4}, fbField{}, fbField{width: 4})
+			f := w.table(fbField{}, fbField{}, fbField{width: 1, value: typeStruct}, fbField{width: 4}, fbField{}, fbField{width: 4})
 			for i := range 100 {
 				w.patch(at+4*i, f.pos)
 			}
@@ -191,8 +193,11 @@ func TestSharedTables(t *testing.T) {
 func checkSchema(t testing.TB, s udfgate.Schema) {
 	t.Helper()
 	for _, f := range s.Fields {
-		if f.Type.Kind < udfgate.Bool || f.Type.Kind > udfgate.Binary || !utf8.ValidString(f.Name) {
+		if f.Type.Kind == udfgate.KindInvalid || !utf8.ValidString(f.Name) {
 			t.Fatalf("accepted %+v", f)
+		}
+		if encoded(f.Type) { // never written
+			return
 		}
 	}
 	written := AppendSchemaMessage(nil, s)
@@ -201,9 +206,14 @@ func checkSchema(t testing.TB, s udfgate.Schema) {
 	}
 }
 
+// encoded reports whether a type is a dictionary or has one inside.
+func encoded(t udfgate.Type) bool {
+	return t.Kind == udfgate.Dictionary || slices.ContainsFunc(t.Children, func(f udfgate.Field) bool { return encoded(f.Type) })
+}
+
 func FuzzReadSchema(f *testing.F) {
 	for name, b := range headers(f) {
-		if strings.Contains(name, "schema-") || strings.HasPrefix(name, "unbuilt-") {
+		if strings.Contains(name, "schema-") || strings.HasPrefix(name, "type-") {
 			f.Add(b)
 		}
 	}
@@ -214,15 +224,55 @@ func randomSchema(r *rand.Rand) udfgate.Schema {
 	var s udfgate.Schema
 	s.Fields = make([]udfgate.Field, r.IntN(12))
 	for i := range s.Fields {
-		s.Fields[i] = udfgate.Field{
-			Name:     randomName(r),
-			Type:     udfgate.Type{Kind: kinds[r.IntN(len(kinds))]},
-			Nullable: r.IntN(2) == 0,
-			Metadata: randomPairs(r),
-		}
+		s.Fields[i] = randomField(r, 3)
 	}
 	s.Metadata = randomPairs(r)
 	return s
+}
+
+func randomField(r *rand.Rand, depth int) udfgate.Field {
+	return udfgate.Field{Name: randomName(r), Type: randomType(r, depth), Nullable: r.IntN(2) == 0, Metadata: randomPairs(r)}
+}
+
+// randomType is of any kind but a dictionary, nested at most so deep.
+func randomType(r *rand.Rand, depth int) udfgate.Type {
+	t := udfgate.Type{Kind: 1 + udfgate.Kind(r.IntN(int(udfgate.RunEndEncoded)))}
+	for t.Kind == udfgate.Dictionary || t.Kind.Nested() && depth == 0 {
+		t.Kind = 1 + udfgate.Kind(r.IntN(int(udfgate.RunEndEncoded)))
+	}
+	switch k := t.Kind; k {
+	case udfgate.Decimal32, udfgate.Decimal64, udfgate.Decimal128, udfgate.Decimal256:
+		most := decimalDigitsMax[8*int32(k.Width())]
+		t.Precision, t.Scale = 1+r.Int32N(most), r.Int32N(2*most+1)-most
+	case udfgate.Time32:
+		t.Unit = udfgate.Unit(r.IntN(2))
+	case udfgate.Time64:
+		t.Unit = udfgate.Microsecond + udfgate.Unit(r.IntN(2))
+	case udfgate.Timestamp, udfgate.Duration:
+		t.Unit = udfgate.Unit(r.IntN(4))
+		if k == udfgate.Timestamp && r.IntN(2) == 0 {
+			t.Zone = "Europe/" + randomName(r)
+		}
+	case udfgate.FixedSizeBinary, udfgate.FixedSizeList:
+		t.Size = 1 + r.Int32N(20) // of 0 arrow-go makes no array
+	case udfgate.Map:
+		key := randomField(r, depth-1)
+		key.Nullable = false
+		t.Children = []udfgate.Field{{Name: "entries", Type: udfgate.Type{Kind: udfgate.Struct, Children: []udfgate.Field{key, randomField(r, depth-1)}}}}
+		return t
+	case udfgate.RunEndEncoded:
+		ends := udfgate.Field{Name: "run_ends", Type: udfgate.Type{Kind: udfgate.Int16 + udfgate.Kind(r.IntN(3))}}
+		t.Children = []udfgate.Field{ends, randomField(r, depth-1)}
+		return t
+	}
+	children := childrenWanted(t.Kind)
+	if children < 0 {
+		children = r.IntN(4)
+	}
+	for range children {
+		t.Children = append(t.Children, randomField(r, depth-1))
+	}
+	return t
 }
 
 func randomName(r *rand.Rand) string {
@@ -280,9 +330,10 @@ func BenchmarkSchema(b *testing.B) {
 
 // A name of the sender's must not fill the error, which travels in a header.
 func TestLongNameInError(t *testing.T) {
-	s := udfgate.Schema{Fields: []udfgate.Field{{Name: strings.Repeat("n", 1<<20)}}} // no kind: written as null
-	_, err := ReadSchema(AppendSchemaMessage(nil, s))
-	if want := `column 0 "` + strings.Repeat("n", quotedBytesMax) + `…": type null is not built yet`; err == nil || !strings.HasPrefix(err.Error(), want) {
+	name := strings.Repeat("n", 1<<20)
+	list := udfgate.Type{Kind: udfgate.List} // without its item
+	_, err := ReadSchema(AppendSchemaMessage(nil, udfgate.Schema{Fields: []udfgate.Field{{Name: name, Type: list}}}))
+	if want := `malformed header: column 0 "` + name[:quotedBytesMax] + `…": type list with 0 children, wanted 1`; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("wanted %q, got %.300v", want, err)
 	}
 }

@@ -174,7 +174,8 @@ func (w *fbWriter) column(pos int, f *udfgate.Field) {
 	if f.Nullable {
 		nullable = 1
 	}
-	number, parameters := unionMember(f.Type.Kind)
+	number, parameters := unionMember(&f.Type)
+	metadata := fieldMetadata(f)
 	t := w.table(
 		fbField{width: 4}, // name
 		fbField{width: 1, value: nullable},
@@ -182,11 +183,27 @@ func (w *fbWriter) column(pos int, f *udfgate.Field) {
 		fbField{width: 4}, // type
 		fbField{},         // dictionary
 		fbField{width: 4}, // children
-		fbField{width: 4 * present(f.Metadata)},
+		fbField{width: 4 * present(metadata)},
 	)
 	w.patch(pos, t.pos)
 	w.text(t.field[0], f.Name)
-	w.patch(t.field[3], w.table(parameters...).pos)
-	w.vector(t.field[5], 0)
-	w.metadata(t.field[6], f.Metadata)
+	content := w.table(parameters...)
+	w.patch(t.field[3], content.pos)
+	if f.Type.Zone != "" {
+		w.text(content.field[1], f.Type.Zone)
+	}
+	children := w.vector(t.field[5], len(f.Type.Children))
+	for i := range f.Type.Children {
+		w.column(children+4*i, &f.Type.Children[i])
+	}
+	w.metadata(t.field[6], metadata)
+}
+
+// fieldMetadata is the field's own, and the name of its extension type if that
+// is not among it.
+func fieldMetadata(f *udfgate.Field) []udfgate.KeyValue {
+	if f.Type.Extension == "" || extension(f.Metadata) != "" {
+		return f.Metadata
+	}
+	return append(f.Metadata[:len(f.Metadata):len(f.Metadata)], udfgate.KeyValue{Key: udfgate.ExtensionKey, Value: f.Type.Extension})
 }

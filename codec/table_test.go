@@ -141,9 +141,9 @@ func testStore(t testing.TB) *Store {
 }
 
 func decodeBody(store *Store, fields []udfgate.Field, m *Message, body []byte) (*Batch, error) {
-	d := NewDecoder(fields, Limits{RowsMax: 1 << 24, RowsName: "--max-batch-rows"})
+	d := NewDecoder(fields, fields, Limits{RowsMax: 1 << 24, RowsName: "--max-batch-rows"})
 	fd := &FlightData{HasBody: true, Body: Range{0, int64(len(body))}}
-	return d.Decode(fd, m, [][]byte{body}, store)
+	return d.Decode(fd, m, [][]byte{body}, nil, store)
 }
 
 // decoded is the batch of columns, released at the end of the test.

@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"math/bits"
+	"sort"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -20,6 +21,32 @@ func int32s(b []byte) []int32 {
 		return nil
 	}
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
+// offset is the type of offsets: int64 in the large kinds.
+type offset interface{ int32 | int64 }
+
+func sizeOf[T offset]() int64 {
+	var o T
+	return int64(unsafe.Sizeof(o))
+}
+
+// offsetsIn views little-endian bytes as offsets, on the terms of int32s.
+func offsetsIn[T offset](b []byte) []T {
+	n := len(b) / int(sizeOf[T]())
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// rowOf is the row that an item of a list belongs to; false if it is none's.
+func rowOf[T offset](offsets []T, item int64) (row int64, ok bool) {
+	if len(offsets) == 0 || item < int64(offsets[0]) || item >= int64(offsets[len(offsets)-1]) {
+		return 0, false
+	}
+	next := sort.Search(len(offsets), func(i int) bool { return int64(offsets[i]) > item })
+	return int64(next) - 1, true
 }
 
 // zeroBits counts the zero bits among the first rows bits.
@@ -45,7 +72,7 @@ func bitSet(bitmap []byte, row int64) bool {
 
 // ascending reports whether offsets are non-negative and never fall. It has no
 // branch per offset: the sign bits of all differences are gathered.
-func ascending(offsets []int32) bool {
+func ascending[T offset](offsets []T) bool {
 	if len(offsets) == 0 {
 		return true
 	}
@@ -61,7 +88,7 @@ func ascending(offsets []int32) bool {
 
 // firstFall is the first row whose end offset is negative or less than its
 // start; it is called once ascending has said no, to name the row.
-func firstFall(offsets []int32) int64 {
+func firstFall[T offset](offsets []T) int64 {
 	for i, o := range offsets[1:] {
 		if o < 0 || o < offsets[i] {
 			return int64(i)
@@ -135,7 +162,7 @@ func characterLen(w uint32) int {
 // wholeText reports whether data is UTF-8 from the first to the last offset and
 // no value begins inside a character: together that is the same as checking
 // each value. Offsets must be ascending and end within data.
-func wholeText(offsets []int32, data []byte) bool {
+func wholeText[T offset](offsets []T, data []byte) bool {
 	if len(offsets) == 0 {
 		return true
 	}
@@ -151,11 +178,11 @@ func wholeText(offsets []int32, data []byte) bool {
 	return true
 }
 
-// firstBadText is the first row that is valid by the bitmap and not UTF-8, or
-// -1. Bytes under a null are undefined in Arrow, so they may be anything.
-func firstBadText(offsets []int32, data, validity []byte) int64 {
+// firstBadText is the first row that is seen and not UTF-8, or -1. Bytes under a
+// null are undefined in Arrow, so they may be anything.
+func firstBadText[T offset](offsets []T, data []byte, seen reach) int64 {
 	for row := int64(0); row < int64(len(offsets))-1; row++ {
-		if bitSet(validity, row) && !utf8.Valid(data[offsets[row]:offsets[row+1]]) {
+		if !utf8.Valid(data[offsets[row]:offsets[row+1]]) && seen(row) {
 			return row
 		}
 	}

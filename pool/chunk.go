@@ -140,7 +140,7 @@ func (s *segment) describe(blockRows int) {
 	at := int64(0) // within the rendered slot
 	for i := range s.batch.Columns {
 		bc := &s.batch.Columns[i]
-		if s.rendered == nil || !bc.Type.Kind.Variable() {
+		if s.rendered == nil || !codec.Rendered(bc.Type) {
 			s.columns = append(s.columns, arrowColumn(s.batch.Slot, bc))
 			continue
 		}
@@ -160,7 +160,7 @@ func (s *segment) describe(blockRows int) {
 func (s *segment) renderedBytes() int64 {
 	var size int64
 	for i := range s.batch.Columns {
-		if s.batch.Columns[i].Type.Kind.Variable() {
+		if codec.Rendered(s.batch.Columns[i].Type) {
 			size += alignUp(codec.RenderSize(s.batch, i, s.lo, s.hi))
 		}
 	}

@@ -367,7 +367,7 @@ func batchOf(store *codec.Store, columns ...any) (*codec.Batch, error) {
 			_, text = column[0].(string)
 		}
 		kind := "int64"
-		c := codec.Column{Type: udfgate.Type{Kind: udfgate.Int64}}
+		c := codec.Column{Type: &udfgate.Type{Kind: udfgate.Int64}, Length: int64(len(values))}
 		if text {
 			kind, c.Type.Kind, c.ASCII = "utf8", udfgate.Utf8, true
 		}

@@ -305,7 +305,7 @@ func (x *exchange) take() (*walk, error) {
 // decode copies the batch of a message into a slot.
 func (x *exchange) decode() (*walk, error) {
 	in := x.in
-	batch, err := x.route.decoder.Decode(&in.data, &in.header, in.pieces, x.route.backend.Slots())
+	batch, err := x.route.decoder.Decode(&in.data, &in.header, in.pieces, nil, x.route.backend.Slots())
 	if err != nil {
 		return nil, err
 	}

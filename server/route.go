@@ -64,7 +64,7 @@ func (s *Server) resolve(name string) (*route, error) {
 		function: f,
 		backend:  backend,
 		name:     shownName(s.catalog, f),
-		decoder:  codec.NewDecoder(f.Args, codec.Limits{RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName}),
+		decoder:  codec.NewDecoder(f.Args, f.Args, codec.Limits{RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName}),
 	}
 	errorColumn := udfgate.Field{Name: errorColumnName, Type: udfgate.Type{Kind: udfgate.Utf8}, Nullable: true}
 	r.schemas.plain = schemaMessage(f.ResultField(f.OnError))

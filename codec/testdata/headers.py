@@ -33,7 +33,7 @@ DEEP = pa.int64()
 for _ in range(40):
     DEEP = pa.list_(DEEP)
 
-UNBUILT = [
+TYPES = [
     ("struct", pa.struct([("x", pa.int64())])),
     ("list", pa.list_(pa.utf8())),
     ("union", pa.dense_union([pa.field("x", pa.int64())])),
@@ -103,15 +103,15 @@ for name, batch in [("ints", ints), ("text", text)]:
 schema, record = headers(stream(ints, metadata_version=pa.ipc.MetadataVersion.V4))
 show("schema-v4", schema)
 show("batch-v4", record)
-for name, t in UNBUILT:
+for name, t in TYPES:
     show(
-        f"unbuilt-{name}",
+        f"type-{name}",
         next(headers(pa.schema([pa.field("a", pa.int64()), pa.field("s", t)]).serialize().to_pybytes())),
     )
 for compression in ["lz4", "zstd"]:
-    show(f"refused-{compression}", list(headers(stream(ints, compression=compression)))[1])
+    show(f"packed-{compression}", list(headers(stream(ints, compression=compression)))[1])
 words = pa.record_batch([pa.array(["a", "b", "a"]).dictionary_encode()], names=["s"])
-show("refused-dictionary", list(headers(stream(words)))[1])
+show("packed-dictionary", list(headers(stream(words)))[1])
 sink = pa.BufferOutputStream()
 pa.ipc.write_tensor(pa.Tensor.from_numpy(numpy.zeros((2, 2))), sink)
 show("refused-tensor", next(headers(sink.getvalue().to_pybytes())))
