@@ -27,7 +27,19 @@ type Mode string
 const (
 	ModeRow  Mode = "row"  // one call per row
 	ModeList Mode = "list" // one call per chunk, with a Python list per argument
+
+	// One call per chunk, with a library's own array per argument.
+	ModeArrow  Mode = "arrow"
+	ModeNumpy  Mode = "numpy"
+	ModePandas Mode = "pandas"
+	ModePolars Mode = "polars"
 )
+
+// Vector reports whether bodies of the mode take arrays of a library rather
+// than Python's own values.
+func (m Mode) Vector() bool {
+	return m == ModeArrow || m == ModeNumpy || m == ModePandas || m == ModePolars
+}
 
 // OnError says what becomes of a row whose body raises or whose result does
 // not fit its type.

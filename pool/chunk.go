@@ -2,15 +2,13 @@ package pool
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
 	"github.com/udfgate/udfgate/internal/clock"
 )
-
-// columnBuffersMax is the most buffers that a column has in any value form.
-const columnBuffersMax = 3
 
 // chunk is what crosses to a worker at once: segments of slots, described. It
 // owns what it rendered, and nothing else; the bytes of batches stay where
@@ -28,7 +26,8 @@ type segment struct {
 	batch    *codec.Batch
 	lo, hi   int64
 	columns  []column
-	rendered *codec.Slot // value forms that are not the batch's own; may be nil
+	ranges   []codec.Range // room to list the buffers of a column
+	rendered *codec.Slot   // value forms that are not the batch's own; may be nil
 }
 
 // column is one column of a segment's batch as CALL describes it. Offsets
@@ -37,16 +36,14 @@ type column struct {
 	form    uint16
 	arena   uint32
 	nulls   int64
-	buffers [columnBuffersMax]codec.Buffer
-	n       int
+	buffers []codec.Buffer
 }
 
 func (c *column) add(slot *codec.Slot, r codec.Range) {
 	if r.Len == 0 {
 		r.Off = 0 // an absent buffer lies nowhere
 	}
-	c.buffers[c.n] = codec.Buffer{Offset: slot.Offset() + r.Off, Length: r.Len}
-	c.n++
+	c.buffers = append(c.buffers, codec.Buffer{Offset: slot.Offset() + r.Off, Length: r.Len})
 }
 
 var chunks = sync.Pool{New: func() any { return &chunk{} }}
@@ -67,7 +64,7 @@ func (p *Pool) newChunk(call *udfgate.Call, in *codec.Batch) (*chunk, error) {
 	s.batch, s.lo, s.hi, s.rendered = in, 0, in.Rows, nil
 	s.columns = s.columns[:0]
 	var size int64
-	if p.firstHello.marshal() {
+	if p.firstHello.marshal() && !call.Function.Mode.Vector() {
 		size = s.renderedBytes()
 	}
 	if size == 0 {
@@ -134,25 +131,33 @@ func (c *chunk) slotBytes() int64 {
 	return n
 }
 
-// describe fills the columns of a segment, and renders text into the slot that
-// there is for it, if there is one.
+// describe fills the columns of a segment, and renders those that workers read
+// in marshal form into the slot that there is for it, if there is one.
 func (s *segment) describe(blockRows int) {
 	at := int64(0) // within the rendered slot
 	for i := range s.batch.Columns {
-		bc := &s.batch.Columns[i]
+		bc, col := &s.batch.Columns[i], s.nextColumn()
 		if s.rendered == nil || !codec.Rendered(bc.Type) {
-			s.columns = append(s.columns, arrowColumn(s.batch.Slot, bc))
+			s.arrow(col, bc)
 			continue
 		}
-		col := column{form: codec.FormMarshal, arena: s.rendered.Arena(), nulls: bc.Nulls}
+		col.form, col.arena, col.nulls = codec.FormMarshal, s.rendered.Arena(), bc.Nulls
 		index, data := codec.Render(s.rendered.Room()[at:], s.batch, i, s.lo, s.hi, blockRows)
 		index.Off += at
 		data.Off += at
 		col.add(s.rendered, index)
 		col.add(s.rendered, data)
-		s.columns = append(s.columns, col)
 		at = alignUp(data.End())
 	}
+}
+
+// nextColumn adds a column and keeps the room that an earlier chunk's had.
+func (s *segment) nextColumn() *column {
+	n := len(s.columns)
+	s.columns = slices.Grow(s.columns, 1)[:n+1]
+	col := &s.columns[n]
+	col.buffers = col.buffers[:0]
+	return col
 }
 
 // renderedBytes is the most that the text of the segment takes once rendered,
@@ -170,15 +175,13 @@ func (s *segment) renderedBytes() int64 {
 // alignUp is the next start of a rendered column: an index is u64.
 func alignUp(n int64) int64 { return (n + 63) &^ 63 }
 
-// arrowColumn describes a column as it lies in the batch's slot.
-func arrowColumn(slot *codec.Slot, bc *codec.Column) column {
-	col := column{form: codec.FormArrow, arena: slot.Arena(), nulls: bc.Nulls}
-	col.add(slot, bc.Validity)
-	if bc.Type.Kind.Variable() {
-		col.add(slot, bc.Offsets)
+// arrow describes a column as it lies in the batch's slot.
+func (s *segment) arrow(col *column, bc *codec.Column) {
+	col.form, col.arena, col.nulls = codec.FormArrow, s.batch.Slot.Arena(), bc.Nulls
+	s.ranges = bc.AppendBuffers(s.ranges[:0])
+	for _, r := range s.ranges {
+		col.add(s.batch.Slot, r)
 	}
-	col.add(slot, bc.Values)
-	return col
 }
 
 // outRange is where a worker puts its answer.
@@ -245,10 +248,10 @@ func (s *segment) append(dst []byte) []byte {
 	for i := range s.columns {
 		col := &s.columns[i]
 		dst = le.AppendUint16(dst, col.form)
-		dst = le.AppendUint16(dst, uint16(col.n))
+		dst = le.AppendUint16(dst, uint16(len(col.buffers)))
 		dst = le.AppendUint32(dst, col.arena)
 		dst = le.AppendUint64(dst, uint64(col.nulls))
-		for _, b := range col.buffers[:col.n] {
+		for _, b := range col.buffers {
 			dst = le.AppendUint64(dst, uint64(b.Offset))
 			dst = le.AppendUint64(dst, uint64(b.Length))
 		}

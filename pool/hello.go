@@ -94,9 +94,9 @@ type loadedFunction struct {
 }
 
 type loadedField struct {
-	Name     string `json:"name"`
-	Type     string `json:"type"`
-	Nullable bool   `json:"nullable"`
+	Name     string     `json:"name"`
+	Type     loadedType `json:"type"`
+	Nullable bool       `json:"nullable"`
 }
 
 // LoadError is what a worker met when it imported the modules.
@@ -191,7 +191,7 @@ func (lf *loadedFunction) function() (*udfgate.Function, error) {
 	}
 	var err error
 	for i, a := range lf.Args {
-		field, ferr := a.field()
+		field, ferr := a.field(0)
 		if ferr != nil && err == nil {
 			err = fmt.Errorf("argument %d %q: %w", i, a.Name, ferr)
 		}
@@ -200,18 +200,10 @@ func (lf *loadedFunction) function() (*udfgate.Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.Result, err = lf.Result.field(); err != nil {
+	if f.Result, err = lf.Result.field(0); err != nil {
 		return nil, fmt.Errorf("result: %w", err)
 	}
 	return f, nil
-}
-
-func (l *loadedField) field() (udfgate.Field, error) {
-	kind, ok := udfgate.KindByName(l.Type)
-	if !ok {
-		return udfgate.Field{}, fmt.Errorf("unknown type %q", l.Type)
-	}
-	return udfgate.Field{Name: l.Name, Type: udfgate.Type{Kind: kind}, Nullable: l.Nullable}, nil
 }
 
 // differs says how the functions of a later worker differ from the first's, in
@@ -222,7 +214,7 @@ func (s *loadedSet) differs(first *loadedSet) error {
 	}
 	for i, f := range s.functions {
 		want := first.functions[i]
-		if f.Canonical() != want.Canonical() || f.Signature() != want.Signature() {
+		if f.Canonical() != want.Canonical() || f.Signature() != want.Signature() || !sameTypes(f, want) {
 			return fmt.Errorf("modules changed since the first worker: function %d: wanted %s %s, got %s %s",
 				i, want.Canonical(), want.Signature(), f.Canonical(), f.Signature())
 		}

@@ -53,7 +53,7 @@ func (c *chunk) data() iter.Seq[dataRange] {
 		for i := range c.segments {
 			s := &c.segments[i]
 			for j := range s.columns {
-				for k := range s.columns[j].n {
+				for k := range s.columns[j].buffers {
 					if r := s.used(j, k); len(r.bytes) > 0 && !yield(r) {
 						return
 					}
@@ -84,6 +84,8 @@ func (s *segment) used(j, k int) dataRange {
 func usedRange(bc *codec.Column, body []byte, k int, r codec.Range, lo, hi int64) codec.Range {
 	from, to := lo/8, (hi+7)/8 // of validity and bools
 	switch {
+	case bc.Type.Kind.Nested(), bc.Type.Kind.Width() == 0 && !bc.Type.Kind.Variable() && bc.Type.Kind != udfgate.Bool, is64(bc.Type.Kind):
+		return r // which part of what lies below is used takes longer to find out
 	case k == 0 || bc.Type.Kind == udfgate.Bool:
 	case bc.Type.Kind.Variable() && k == 1:
 		from, to = lo*4, (hi+1)*4
@@ -99,6 +101,9 @@ func usedRange(bc *codec.Column, body []byte, k int, r codec.Range, lo, hi int64
 	to = min(to, r.Len)
 	return codec.Range{Off: r.Off + from, Len: to - from}
 }
+
+// is64 reports whether a kind has offsets of 64 bits.
+func is64(k udfgate.Kind) bool { return k == udfgate.LargeUtf8 || k == udfgate.LargeBinary }
 
 // appendData appends a DATA frame.
 func appendData(dst []byte, call uint64, arena uint32, offset int64, b []byte) []byte {

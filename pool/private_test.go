@@ -316,7 +316,7 @@ func TestPrivate_onlyTheRowsAreSent(t *testing.T) {
 		read := func(body []byte, i int) string {
 			col := &c.segments[0].columns[i]
 			var buffers [][]byte
-			for _, r := range col.buffers[:col.n] {
+			for _, r := range col.buffers {
 				buffers = append(buffers, body[max(0, r.Offset-b.Slot.Offset()):][:r.Length])
 			}
 			kind := []string{"utf8", "int64"}[i]

@@ -15,7 +15,7 @@ const (
 	resultBufferBytes  = 16
 	resultErrorBytes   = 24
 	resultBufferAlign  = 8
-	resultBuffersMax   = 3 // no value form has more
+	resultBuffersMax   = 1 << 14 // of a column and those below it
 	errorClassBytesMax = 256
 	errorTextBytesMax  = codec.ErrorTextBytesMax
 	errorTraceBytesMax = 16 << 10

@@ -34,9 +34,11 @@ const (
 
 // incoming is what the receiver of a stream knows. Nobody else touches it.
 type incoming struct {
-	descriptor string // the name in the first one that came
-	schema     bool   // the schema has come
-	peak       int64  // of message sizes, slowly forgotten
+	descriptor string             // the name in the first one that came
+	decoder    *codec.Decoder     // of the schema, once it has come
+	known      codec.Dictionaries // of the stream
+	knownHeld  int64              // of the budget, for them
+	peak       int64              // of message sizes, slowly forgotten
 
 	message rawMsg
 	arrival
@@ -86,6 +88,7 @@ func (x *exchange) run() {
 	defer x.catch(nil)
 	x.in, _ = incomings.Get().(*incoming)
 	defer x.in.recycle()
+	defer func() { x.server.budget.release(x.in.knownHeld) }()
 	for x.waitForRoom() {
 		if !x.receiveOne() {
 			return
@@ -187,7 +190,7 @@ func (x *exchange) giveBack() {
 // failNext fails the call at the batch that would come next.
 func (x *exchange) failNext(err *udfgate.Error) {
 	batch := noBatch
-	if x.in.schema {
+	if x.in.decoder != nil {
 		batch = x.next // only the receiver changes it
 	}
 	x.fail(x.next, err, batch, nil)
@@ -278,34 +281,64 @@ func (x *exchange) take() (*walk, error) {
 	if x.route == nil {
 		return nil, errNoDescriptor()
 	}
-	if !in.schema && x.route.knowsSchema(in.data.Header) {
-		in.schema = true
-		return nil, nil
+	if in.decoder == nil {
+		if in.decoder = x.route.knownSchema(in.data.Header); in.decoder != nil {
+			return nil, nil
+		}
 	}
 	if err := codec.ReadMessage(in.data.Header, &in.header); err != nil {
 		return nil, err
 	}
 	switch {
-	case in.header.Kind == codec.KindSchema && !in.schema:
-		if err := x.route.checkSchema(in.data.Header); err != nil {
-			return nil, err
-		}
-		in.schema = true
-		return nil, nil
+	case in.header.Kind == codec.KindSchema && in.decoder == nil:
+		var err error
+		in.decoder, err = x.route.checkSchema(in.data.Header)
+		return nil, err
 	case in.header.Kind == codec.KindSchema:
 		return nil, malformed("wanted a record batch, got a second schema: a call has one")
-	case in.header.Kind != codec.KindRecordBatch:
+	case in.header.Kind != codec.KindRecordBatch && in.header.Kind != codec.KindDictionary:
 		return nil, malformed("wanted a record batch, got a message of another kind")
-	case !in.schema:
+	case in.decoder == nil:
 		return nil, malformed("wanted a schema before the first record batch")
 	}
+	if err := x.admitUnpacked(); err != nil {
+		return nil, err
+	}
+	if in.header.Kind == codec.KindDictionary {
+		return nil, x.addDictionary()
+	}
 	return x.decode()
+}
+
+// admitUnpacked has the bytes of a packed body granted before it is unpacked.
+func (x *exchange) admitUnpacked() error {
+	in, config := x.in, &x.server.config
+	if in.header.Compression == codec.CompressionNone {
+		return nil
+	}
+	more, err := in.decoder.UnpackedBytes(&in.data, &in.header, in.pieces)
+	if err != nil {
+		return err
+	}
+	if granted, _ := x.server.budget.settle(0, more, config.QueueTimeout, x.finished, x.ctx.Done()); !granted {
+		return x.server.inflightFull(x.ctx, fmt.Sprintf("for a body of %d bytes unpacked", more))
+	}
+	in.held += more
+	return nil
+}
+
+// addDictionary takes a dictionary; it stays in the budget until the stream ends.
+func (x *exchange) addDictionary() error {
+	in := x.in
+	err := in.decoder.AddDictionary(&in.data, &in.header, in.pieces, &in.known)
+	in.knownHeld = x.server.budget.resize(in.knownHeld, in.known.Bytes())
+	return err
 }
 
 // decode copies the batch of a message into a slot.
 func (x *exchange) decode() (*walk, error) {
 	in := x.in
-	batch, err := x.route.decoder.Decode(&in.data, &in.header, in.pieces, nil, x.route.backend.Slots())
+	batch, err := in.decoder.Decode(&in.data, &in.header, in.pieces, &in.known, x.route.backend.Slots())
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ type route struct {
 	function *udfgate.Function
 	backend  Backend
 	name     string // as shown: short where unique
-	decoder  *codec.Decoder
+	limits   codec.Limits
 	// schemas are the FlightData messages that answer the schema: of calls that
 	// want the function's own, failed rows null, and an error column.
 	schemas struct{ plain, nulls, errors mem.Buffer }
@@ -23,32 +23,41 @@ type route struct {
 	tally   *tally
 	// taken is the schema message that was last found right: clients of one
 	// kind send the same bytes with every call.
-	taken atomic.Pointer[string]
+	taken atomic.Pointer[takenSchema]
+}
+
+// takenSchema is a schema message and what decodes the batches that follow it.
+type takenSchema struct {
+	header  string
+	decoder *codec.Decoder
 }
 
 // schemaKnownBytesMax bounds the schema message that a route remembers.
 const schemaKnownBytesMax = 16 << 10
 
-// knowsSchema reports whether a header is a schema that was found right before.
-func (r *route) knowsSchema(header []byte) bool {
-	known := r.taken.Load()
-	return known != nil && *known == string(header)
-}
-
-// checkSchema compares a schema with the function's arguments.
-func (r *route) checkSchema(header []byte) error {
-	schema, err := codec.ReadSchema(header)
-	if err != nil {
-		return err
-	}
-	if err := codec.CheckArgs(r.function, schema); err != nil {
-		return err
-	}
-	if len(header) <= schemaKnownBytesMax {
-		known := string(header)
-		r.taken.Store(&known)
+// knownSchema is the decoder for a header that was found right before, or nil.
+func (r *route) knownSchema(header []byte) *codec.Decoder {
+	if known := r.taken.Load(); known != nil && known.header == string(header) {
+		return known.decoder
 	}
 	return nil
+}
+
+// checkSchema compares a schema with the function's arguments and returns what
+// decodes batches of it.
+func (r *route) checkSchema(header []byte) (*codec.Decoder, error) {
+	schema, err := codec.ReadSchema(header)
+	if err != nil {
+		return nil, err
+	}
+	if err := codec.CheckArgs(r.function, schema); err != nil {
+		return nil, err
+	}
+	decoder := codec.NewDecoder(r.function.Args, schema.Fields, r.limits)
+	if len(header) <= schemaKnownBytesMax {
+		r.taken.Store(&takenSchema{string(header), decoder})
+	}
+	return decoder, nil
 }
 
 // resolve finds the route of a name.
@@ -64,7 +73,10 @@ func (s *Server) resolve(name string) (*route, error) {
 		function: f,
 		backend:  backend,
 		name:     shownName(s.catalog, f),
-		decoder:  codec.NewDecoder(f.Args, f.Args, codec.Limits{RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName}),
+		limits: codec.Limits{
+			RowsMax: s.config.BatchRowsMax, RowsName: batchRowsName,
+			BytesMax: s.config.MessageBytesMax, BytesName: messageBytesName,
+		},
 	}
 	errorColumn := udfgate.Field{Name: errorColumnName, Type: udfgate.Type{Kind: udfgate.Utf8}, Nullable: true}
 	r.schemas.plain = schemaMessage(f.ResultField(f.OnError))
