@@ -219,18 +219,28 @@ func (t Type) String() string {
 const (
 	typeNameDepthMax   = 6
 	typeNameMembersMax = 16
+	typeNameBytesMax   = 1024 // and what is begun by then
+	typeNameTextMax    = 64   // of a member's name, a zone, an extension
 )
+
+// typeNameText is text of the sender's, never longer than a line.
+func typeNameText(text string) string {
+	if len(text) > typeNameTextMax {
+		text = strings.ToValidUTF8(text[:typeNameTextMax], "") + "…"
+	}
+	return text
+}
 
 func (t Type) write(b *strings.Builder, depth int) {
 	name := t.Kind.String()
 	switch {
-	case depth > typeNameDepthMax:
+	case depth > typeNameDepthMax, b.Len() > typeNameBytesMax:
 		b.WriteString("…")
 		return
 	case t.Kind.Decimal():
 		fmt.Fprintf(b, "%s(%d, %d)", name, t.Precision, t.Scale)
 	case t.Kind == Timestamp && t.Zone != "":
-		fmt.Fprintf(b, "%s[%s, %s]", name, t.Unit, t.Zone)
+		fmt.Fprintf(b, "%s[%s, %s]", name, t.Unit, typeNameText(t.Zone))
 	case t.Kind == Time32, t.Kind == Time64, t.Kind == Timestamp, t.Kind == Duration:
 		fmt.Fprintf(b, "%s[%s]", name, t.Unit)
 	case t.Kind == FixedSizeBinary:
@@ -243,7 +253,7 @@ func (t Type) write(b *strings.Builder, depth int) {
 		}
 	}
 	if t.Extension != "" && depth == 0 {
-		b.WriteString(" as " + t.Extension)
+		b.WriteString(" as " + typeNameText(t.Extension))
 	}
 }
 
@@ -260,12 +270,12 @@ func (t Type) writeChildren(b *strings.Builder, depth int) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if i == typeNameMembersMax {
+		if i == typeNameMembersMax || b.Len() > typeNameBytesMax {
 			b.WriteString("…")
 			break
 		}
 		if t.Kind == Struct {
-			b.WriteString(members[i].Name + " ")
+			b.WriteString(typeNameText(members[i].Name) + " ")
 		}
 		members[i].Type.write(b, depth+1)
 	}

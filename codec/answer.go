@@ -75,19 +75,25 @@ func TakeAnswer(field udfgate.Field, rows int64, blockRows int, rc *ResultColumn
 	kind := field.Type.Kind
 	t := &taker{kind: kind, nullable: field.Nullable, rows: rows, blockRows: int64(blockRows), rc: rc, region: region, limits: limits}
 	var err error
+	var tree *Answer // of all but the commonest types, which have code of their own
+	text, numbers := kind == udfgate.Utf8 || kind == udfgate.Binary, !Rendered(&field.Type)
 	switch {
-	case rc.Form == FormArrow && kind.Variable():
+	case rc.Form == FormArrow && text:
 		err = t.arrowVariable()
-	case rc.Form == FormArrow:
+	case rc.Form == FormArrow && numbers:
 		err = t.arrowFixed()
-	case rc.Form == FormMarshal && kind.Variable():
+	case rc.Form == FormArrow:
+		tree, err = t.arrowTree(field)
+	case rc.Form == FormMarshal && text:
 		err = t.marshal()
-	case rc.Form == FormFlat && !kind.Variable():
-		err = t.flat()
+	case rc.Form == FormMarshal && !numbers:
+		tree, err = t.marshalTree(field)
+	case rc.Form == FormFlat && numbers:
+		err = t.flat(&field.Type)
 	default:
 		err = fmt.Errorf("value form %d does not carry %s", rc.Form, field.Type)
 	}
-	if err == nil && t.nulls > 0 && !field.Nullable {
+	if err == nil && t.nulls > 0 && !field.Nullable && kind != udfgate.Null {
 		err = fmt.Errorf("%d nulls in a result that is not nullable", t.nulls)
 	}
 	// Marshal blocks are the one form in which counting nulls would cost the
@@ -101,21 +107,15 @@ func TakeAnswer(field udfgate.Field, rows int64, blockRows int, rc *ResultColumn
 		}
 		return nil, err
 	}
+	if tree != nil {
+		return tree, nil
+	}
 	return t.answer(), nil
 }
 
 // EmptyAnswer is the answer of zero rows.
 func EmptyAnswer(field udfgate.Field) *Answer {
-	t := &taker{kind: field.Type.Kind}
-	if t.kind.Variable() { // one offset, which readers may ask for even here
-		t.offsets = t.place(4)
-	} else {
-		t.values = t.place(0)
-	}
-	t.data = Buffer{Offset: t.size}
-	t.body = NewBlock(int(t.size))
-	clear(t.body.Bytes())
-	return t.answer()
+	return newTree(&field, math.MaxInt64).answer(0) // with the one offset that readers may ask for even here
 }
 
 // taker builds one answer. The buffers of the body are placed in the order of

@@ -20,7 +20,7 @@ type arrowTaker struct {
 }
 
 // arrowTree takes buffers in Arrow's order.
-func (t *taker) arrowTree(field *udfgate.Field) (*Answer, error) {
+func (t *taker) arrowTree(field udfgate.Field) (*Answer, error) {
 	a := &arrowTaker{taker: t}
 	if err := a.column(&field.Type, t.rows); err != nil {
 		return nil, err
@@ -33,13 +33,17 @@ func (t *taker) arrowTree(field *udfgate.Field) (*Answer, error) {
 	}
 	answer := &Answer{Rows: t.rows, Nodes: a.nodes, Buffers: a.buffers, Body: t.body}
 	a.copy()
-	v := verifier{body: t.body.Bytes(), nodes: a.nodes, buffers: a.buffers, field: field, valuesMax: RowsMax, valuesName: "the most rows of a batch,"}
+	v := verifier{body: t.body.Bytes(), nodes: a.nodes, buffers: a.buffers, field: &field, valuesMax: RowsMax, valuesName: "the most rows of a batch,", dictionary: -1}
 	var c Column
-	if err := v.top(&c, t.rows); err != nil {
+	if err := v.top(&field.Type, &c, t.rows); err != nil {
 		return nil, fmt.Errorf("answer: %s", err.Error()) // not the caller's fault, so no *udfgate.Error
 	}
+	t.nulls = c.Nulls
 	s := settler{body: t.body.Bytes(), answer: answer}
-	return answer, s.settle(field, &c)
+	if err := s.settle(&field, &c, always); err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // part places one buffer of which need bytes are wanted.
@@ -163,9 +167,11 @@ type settler struct {
 	node, buffer int
 }
 
-func (s *settler) settle(field *udfgate.Field, c *Column) error {
+func (s *settler) settle(field *udfgate.Field, c *Column, seen reach) error {
 	if c.Nulls > 0 && !field.Nullable && c.Type.Kind != udfgate.Null {
-		return fmt.Errorf("%d nulls in %s, which is not nullable", c.Nulls, quoted(field.Name))
+		if err := s.hide(field, c, seen); err != nil {
+			return err
+		}
 	}
 	s.answer.Nodes[s.node].Nulls = c.Nulls
 	s.node++
@@ -177,19 +183,40 @@ func (s *settler) settle(field *udfgate.Field, c *Column) error {
 		s.clearUnseen(c)
 	}
 	for i := range c.Children {
-		if err := s.settle(&c.Type.Children[i], &c.Children[i]); err != nil {
+		if err := s.settle(&c.Type.Children[i], &c.Children[i], seenBelow(s.body, c, seen)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// clearUnseen zeroes values that are not UTF-8: the verifier has found that all
-// of them are under a null, yet some readers check the data as a whole.
+// hide makes values of nulls that nobody sees, in a column that may have none.
+func (s *settler) hide(field *udfgate.Field, c *Column, seen reach) error {
+	validity := s.body[c.Validity.Off:c.Validity.End()]
+	for i := range c.Length {
+		if !bitSet(validity, i) && seen(i) {
+			return fmt.Errorf("nulls in %s, which is not nullable", quoted(field.Name))
+		}
+	}
+	c.Nulls, c.Validity = 0, Range{}
+	return nil
+}
+
+// clearUnseen zeroes values that are not UTF-8, and what lies before the first:
+// the verifier has found that nobody sees them, yet some readers check the data
+// as a whole.
 func (s *settler) clearUnseen(c *Column) {
+	data := s.body[c.Values.Off:c.Values.End()]
+	first, _ := c.span(s.body, 0, 1)
+	if offsets := s.body[c.Offsets.Off:c.Offsets.End()]; validText(data[:first]) {
+		if large(c.Type.Kind) && wholeText(offsetsIn[int64](offsets), data) || !large(c.Type.Kind) && wholeText(offsetsIn[int32](offsets), data) {
+			return
+		}
+	}
+	clear(data[:first])
 	for i := range c.Length {
 		from, to := c.span(s.body, i, i+1)
-		if value := s.body[c.Values.Off:][from:to]; !utf8.Valid(value) {
+		if value := data[from:to]; !utf8.Valid(value) {
 			clear(value)
 		}
 	}

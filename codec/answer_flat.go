@@ -53,7 +53,7 @@ func firstNotBit(w uint64) int64 {
 }
 
 // flat takes [valid, values] with one byte per row in valid and in bool values.
-func (t *taker) flat() error {
+func (t *taker) flat(typ *udfgate.Type) error {
 	if err := t.wantBuffers(2); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (t *taker) flat() error {
 	}
 	if t.kind != udfgate.Bool {
 		copy(t.in(t.values), values)
-		return nil
+		return t.inRange(typ)
 	}
 	if _, bad := packBytes(t.in(t.values), values[:t.rows]); bad >= 0 {
 		return fmt.Errorf("row %d: bool byte is neither 0 nor 1", bad)
@@ -100,4 +100,29 @@ func (t *taker) flatValid() ([]byte, error) {
 		t.validity = t.place(bitmapLen(t.rows))
 	}
 	return valid, err
+}
+
+// inRange refuses times beyond a day and dates that are not whole days, in what
+// was copied. The worker says which value it is, as for any wrong one.
+func (t *taker) inRange(typ *udfgate.Type) error {
+	k, most := typ.Kind, int64(0)
+	switch k {
+	case udfgate.Time32, udfgate.Time64:
+		_, most = rangeOf(typ)
+	case udfgate.Date64:
+	default:
+		return nil
+	}
+	values, validity := t.in(t.values), t.in(t.validity)
+	for row := range t.rows {
+		v := signedAt(k, values, row)
+		bad := uint64(v) > uint64(most)
+		if k == udfgate.Date64 {
+			bad = v%dayMillis != 0
+		}
+		if bad && bitSet(validity, row) {
+			return &TagError{Row: row, Tag: tagInt}
+		}
+	}
+	return nil
 }

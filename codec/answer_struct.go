@@ -1,9 +1,8 @@
 package codec
 
 import (
+	"encoding/binary"
 	"math"
-	"math/big"
-	"strings"
 
 	"github.com/udfgate/udfgate"
 )
@@ -46,27 +45,26 @@ func (r *treeTaker) structure(n *tree, tag byte) error {
 		if child.length > n.length {
 			continue
 		}
-		if !child.nullable {
+		if !child.nullable && child.typ.Kind != udfgate.Null {
 			return r.wrong(tag)
 		}
-		child.null()
+		if err := child.null(); err != nil {
+			return err
+		}
 	}
 	n.grown()
 	return nil
 }
 
-// member reads a key and finds the member of that name. Two keys are never
-// equal in a dict; who writes one twice is no worker of ours.
-func (r *treeTaker) member(n *tree, tag byte) (child *tree, err error) {
+// member reads a key, or a reference to one, and finds the member of that name.
+func (r *treeTaker) member(n *tree, tag byte) (*tree, error) {
+	back := int64(-1)
 	if tag == tagReference {
-		err = r.reference(func() error {
-			tag, err := r.tag()
-			if err == nil {
-				child, err = r.member(n, tag)
-			}
-			return err
-		})
-		return child, err
+		at, err := r.entry()
+		if err != nil {
+			return nil, err
+		}
+		back, r.at, tag = r.at, at+1, r.src[at]&^tagEnters
 	}
 	if !isText(tag) {
 		return nil, r.wrong(tag)
@@ -75,17 +73,18 @@ func (r *treeTaker) member(n *tree, tag byte) (child *tree, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := r.take(count)
+	name, err := r.take(count)
 	if err != nil {
 		return nil, err
 	}
-	name := string(b) // the copy is what is looked up
-	for i := range n.typ.Children {
-		if n.typ.Children[i].Name == name && n.children[i].length == n.length {
-			return n.children[i], nil
-		}
+	if back >= 0 {
+		r.at = back
 	}
-	return nil, r.wrong(tag)
+	child := n.member(name)
+	if child == nil {
+		return nil, r.wrong(tag)
+	}
+	return child, nil
 }
 
 // entriesOf reads a map: a dict, or a list of pairs.
@@ -153,9 +152,6 @@ func (r *treeTaker) pair(read func() error) error {
 	return read()
 }
 
-// decimalTextMax is more text than any decimal of 76 digits needs.
-const decimalTextMax = 255
-
 func (r *treeTaker) decimal(n *tree, tag byte) error {
 	if !isText(tag) {
 		return r.wrong(tag)
@@ -168,76 +164,76 @@ func (r *treeTaker) decimal(n *tree, tag byte) error {
 	if err != nil {
 		return err
 	}
-	if count > decimalTextMax {
+	var text [decimalReadMax]byte // the copy is what is read
+	var unscaled [32]byte
+	if count > decimalReadMax || !parseDecimal(&unscaled, text[:copy(text[:], b)], n.typ) {
 		return r.wrong(tag)
 	}
-	unscaled, ok := parseDecimal(string(b), n.typ)
-	if !ok {
-		return r.wrong(tag)
-	}
-	n.fixed(unscaled)
+	n.fixed(unscaled[:n.width()])
 	n.grown()
 	return nil
 }
 
-// parseDecimal reads "-12.34" or "1.2E+3" as the digits of a decimal type,
-// little-endian; false if it is no number, has more digits after the point than
-// the scale, or more in all than the precision.
-func parseDecimal(text string, t *udfgate.Type) ([]byte, bool) {
-	negative := strings.HasPrefix(text, "-")
-	text = strings.TrimPrefix(text, "-")
-	digits, exponent := make([]byte, 0, len(text)), 0
-	mantissa, power, hasPower := strings.Cut(strings.ToUpper(text), "E")
-	if hasPower {
-		n, ok := new(big.Int).SetString(power, 10)
-		if !ok || !n.IsInt64() || n.Int64() > 1000 || n.Int64() < -1000 {
-			return nil, false
+// intervalWidths are the bytes of each part of an interval.
+var intervalWidths = [...][]int{{4}, {4, 4}, {4, 4, 8}}
+
+func (r *treeTaker) interval(n *tree, tag byte) error {
+	count, err := r.sequence(tag)
+	if err != nil {
+		return err
+	}
+	widths := intervalWidths[n.typ.Kind-udfgate.MonthInterval]
+	if count != int64(len(widths)) {
+		return r.wrong(tag)
+	}
+	var b [24]byte
+	at := 0
+	for _, width := range widths {
+		v, err := r.part(width)
+		if err != nil {
+			return err
 		}
-		exponent = int(n.Int64())
+		binary.LittleEndian.PutUint64(b[at:], uint64(v))
+		at += width
 	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	if whole+fraction == "" {
-		return nil, false
-	}
-	for _, c := range []byte(whole + fraction) {
-		if c < '0' || c > '9' {
-			return nil, false
-		}
-		digits = append(digits, c)
-	}
-	exponent -= len(fraction)
-	return scaleDecimal(digits, exponent, negative, t)
+	n.fixed(b[:at])
+	n.grown()
+	return nil
 }
 
-// scaleDecimal is digits·10^exponent as the unscaled number of a type.
-func scaleDecimal(digits []byte, exponent int, negative bool, t *udfgate.Type) ([]byte, bool) {
-	for len(digits) > 0 && digits[0] == '0' {
-		digits = digits[1:]
+// part reads an int of an interval.
+func (r *treeTaker) part(width int) (v int64, err error) {
+	tag, err := r.tag()
+	switch {
+	case err != nil:
+		return 0, err
+	case tag == tagReference:
+		err = r.reference(func() error {
+			v, err = r.part(width)
+			return err
+		})
+		return v, err
+	default:
+		return r.signed(tag, -1<<(8*width-1), 1<<(8*width-1)-1)
 	}
-	if len(digits) == 0 {
-		return make([]byte, t.Kind.Width()), true
+}
+
+func (r *treeTaker) list(n *tree, tag byte) error {
+	count, err := r.sequence(tag)
+	if err != nil {
+		return err
 	}
-	shift := exponent + int(t.Scale) // zeros to append to reach the scale
-	for ; shift < 0 && len(digits) > 0 && digits[len(digits)-1] == '0'; shift++ {
-		digits = digits[:len(digits)-1]
+	if n.typ.Kind == udfgate.FixedSizeList && count != int64(n.typ.Size) {
+		return r.wrong(tag)
 	}
-	if shift < 0 || len(digits)+shift > int(t.Precision) {
-		return nil, false
+	if !large(n.typ.Kind) && n.children[0].length+count > math.MaxInt32 {
+		return r.limits.TooLarge(n.children[0].length + count)
 	}
-	for range shift {
-		digits = append(digits, '0')
+	for range count {
+		if err := r.value(n.children[0]); err != nil {
+			return err
+		}
 	}
-	n, _ := new(big.Int).SetString(string(digits), 10)
-	if negative {
-		n.Neg(n)
-	}
-	width := t.Kind.Width()
-	if n.Sign() < 0 {
-		n.Add(n, new(big.Int).Lsh(big.NewInt(1), uint(8*width)))
-	}
-	out := n.FillBytes(make([]byte, width))
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
-	return out, true
+	n.grown()
+	return nil
 }

@@ -2,9 +2,9 @@ package codec
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
-	"unicode/utf8"
 
 	"github.com/udfgate/udfgate"
 )
@@ -27,13 +27,14 @@ type treeTaker struct {
 const referencesMax = 2 * schemaDepthMax
 
 // marshalTree takes [index, data] of any type.
-func (t *taker) marshalTree(field *udfgate.Field) (*Answer, error) {
+func (t *taker) marshalTree(field udfgate.Field) (*Answer, error) {
 	m := &marshalTaker{taker: t}
 	blocks, err := m.find()
 	if err != nil {
 		return nil, err
 	}
-	tt := &treeTaker{taker: t, root: newTree(field, t.limits.BytesMax)}
+	tt := &treeTaker{taker: t, root: newTree(&field, t.limits.BytesMax)}
+	defer tt.root.release()
 	from, index := binary.LittleEndian.Uint64(m.index), m.index
 	for range blocks {
 		index = index[indexEntry:]
@@ -42,11 +43,19 @@ func (t *taker) marshalTree(field *udfgate.Field) (*Answer, error) {
 			return nil, fmt.Errorf("row %d: marshal block from %d to %d of %d bytes", tt.row, from, to, len(m.blocks))
 		}
 		if err := tt.block(m.blocks[from:to]); err != nil {
+			if long, ok := errors.AsType[*tooLarge](err); ok {
+				return nil, t.limits.TooLarge(long.size)
+			}
 			return nil, err
 		}
 		from = to
 	}
-	return tt.root.answer(t.rows), nil
+	answer := tt.root.answer(t.rows)
+	if size := int64(len(answer.Body.Bytes())); size > t.limits.BytesMax {
+		answer.Release()
+		return nil, t.limits.TooLarge(size)
+	}
+	return answer, nil
 }
 
 // block reads one list of rows.
@@ -96,47 +105,43 @@ func (r *treeTaker) take(n int64) ([]byte, error) {
 
 // tag reads a tag; a value that enters the reference table does so here.
 func (r *treeTaker) tag() (byte, error) {
-	at := r.at
-	b, err := r.take(1)
-	if err != nil {
-		return 0, err
+	if r.at >= int64(len(r.src)) {
+		return 0, r.cut()
 	}
-	tag := b[0]
+	tag := r.src[r.at]
 	if tag&tagEnters != 0 && r.again == 0 {
-		r.entries = append(r.entries, at)
+		r.entries = append(r.entries, r.at)
 	}
+	r.at++
 	return tag &^ tagEnters, nil
 }
 
 func (r *treeTaker) uint32() (int64, error) {
-	b, err := r.take(4)
-	if err != nil {
-		return 0, err
+	if r.at > int64(len(r.src))-4 {
+		return 0, r.cut()
 	}
-	return int64(binary.LittleEndian.Uint32(b)), nil
+	v := binary.LittleEndian.Uint32(r.src[r.at:])
+	r.at += 4
+	return int64(v), nil
 }
 
 // count is what follows the tag of a value that has a length.
 func (r *treeTaker) count(tag byte) (int64, error) {
-	switch tag {
-	case tagShortASCII, tagShortInterned, tagSmallTuple:
-		b, err := r.take(1)
-		if err != nil {
-			return 0, err
-		}
-		return int64(b[0]), nil
-	default:
+	if textTags[tag] != classShort && tag != tagSmallTuple {
 		return r.uint32()
 	}
+	if r.at >= int64(len(r.src)) {
+		return 0, r.cut()
+	}
+	n := r.src[r.at]
+	r.at++
+	return int64(n), nil
 }
 
 // value reads one value of a column.
 func (r *treeTaker) value(n *tree) error {
-	if *n.used > r.limits.BytesMax {
-		return r.limits.TooLarge(*n.used)
-	}
-	if n.length >= nodeLengthMax {
-		return r.limits.TooLarge(n.length)
+	if err := n.full(); err != nil {
+		return err
 	}
 	tag, err := r.tag()
 	if err != nil {
@@ -147,8 +152,7 @@ func (r *treeTaker) value(n *tree) error {
 		if !n.nullable && n.typ.Kind != udfgate.Null {
 			return r.wrong(tag)
 		}
-		n.null()
-		return nil
+		return n.null()
 	case tagReference:
 		return r.reference(func() error { return r.value(n) })
 	}
@@ -157,18 +161,15 @@ func (r *treeTaker) value(n *tree) error {
 
 // reference goes back to a value of the table and reads it again.
 func (r *treeTaker) reference(read func() error) error {
-	index, err := r.uint32()
+	at, err := r.entry()
 	if err != nil {
 		return err
-	}
-	if index >= int64(len(r.entries)) {
-		return fmt.Errorf("row %d: reference to entry %d of %d", r.row, index, len(r.entries))
 	}
 	if r.again >= referencesMax {
 		return fmt.Errorf("row %d: references more than %d deep", r.row, referencesMax)
 	}
 	back := r.at
-	r.at = r.entries[index]
+	r.at = at
 	r.again++
 	err = read()
 	r.again--
@@ -176,28 +177,41 @@ func (r *treeTaker) reference(read func() error) error {
 	return err
 }
 
+// entry reads what follows the tag of a reference: where the value begins that
+// it refers to.
+func (r *treeTaker) entry() (int64, error) {
+	index, err := r.uint32()
+	if err != nil {
+		return 0, err
+	}
+	if index >= int64(len(r.entries)) {
+		return 0, fmt.Errorf("row %d: reference to entry %d of %d", r.row, index, len(r.entries))
+	}
+	return r.entries[index], nil
+}
+
 // content reads a value whose tag has been read.
 func (r *treeTaker) content(n *tree, tag byte) error {
-	switch k := n.typ.Kind; {
-	case k == udfgate.Bool:
+	switch n.typ.Kind {
+	case udfgate.Bool:
 		return r.bool(n, tag)
-	case k == udfgate.Float16, k == udfgate.Float32, k == udfgate.Float64:
+	case udfgate.Float16, udfgate.Float32, udfgate.Float64:
 		return r.float(n, tag)
-	case k.Decimal():
+	case udfgate.Decimal32, udfgate.Decimal64, udfgate.Decimal128, udfgate.Decimal256:
 		return r.decimal(n, tag)
-	case k.Text():
+	case udfgate.Utf8, udfgate.LargeUtf8:
 		return r.text(n, tag)
-	case k.Variable(), k == udfgate.FixedSizeBinary:
+	case udfgate.Binary, udfgate.LargeBinary, udfgate.FixedSizeBinary:
 		return r.binary(n, tag)
-	case k == udfgate.MonthInterval, k == udfgate.DayTimeInterval, k == udfgate.MonthDayNanoInterval:
+	case udfgate.MonthInterval, udfgate.DayTimeInterval, udfgate.MonthDayNanoInterval:
 		return r.interval(n, tag)
-	case k == udfgate.List, k == udfgate.LargeList, k == udfgate.FixedSizeList:
+	case udfgate.List, udfgate.LargeList, udfgate.FixedSizeList:
 		return r.list(n, tag)
-	case k == udfgate.Struct:
+	case udfgate.Struct:
 		return r.structure(n, tag)
-	case k == udfgate.Map:
+	case udfgate.Map:
 		return r.entriesOf(n, tag)
-	case k == udfgate.Null:
+	case udfgate.Null:
 		return r.wrong(tag)
 	default:
 		return r.integer(n, tag)
@@ -251,6 +265,14 @@ func (r *treeTaker) number(tag byte) (magnitude uint64, negative, fits bool, err
 
 // signed reads an int within [least, most].
 func (r *treeTaker) signed(tag byte, least, most int64) (int64, error) {
+	if tag == tagInt {
+		bits, err := r.uint32()
+		v := int64(int32(bits))
+		if err == nil && (v < least || v > most) {
+			err = r.wrong(tag)
+		}
+		return v, err
+	}
 	magnitude, negative, fits, err := r.number(tag)
 	if err != nil {
 		return 0, err
@@ -266,6 +288,7 @@ func (r *treeTaker) signed(tag byte, least, most int64) (int64, error) {
 }
 
 func (r *treeTaker) integer(n *tree, tag byte) error {
+	var b [8]byte
 	if n.typ.Kind == udfgate.Uint64 {
 		magnitude, negative, fits, err := r.number(tag)
 		if err != nil {
@@ -274,31 +297,37 @@ func (r *treeTaker) integer(n *tree, tag byte) error {
 		if !fits || negative && magnitude != 0 {
 			return r.wrong(tag)
 		}
-		n.fixed(binary.LittleEndian.AppendUint64(nil, magnitude))
-		n.grown()
-		return nil
+		binary.LittleEndian.PutUint64(b[:], magnitude)
+	} else {
+		v, err := r.signed(tag, n.least, n.most)
+		if err != nil {
+			return err
+		}
+		if n.typ.Kind == udfgate.Date64 && v%dayMillis != 0 {
+			return r.wrong(tag)
+		}
+		binary.LittleEndian.PutUint64(b[:], uint64(v))
 	}
-	least, most := rangeOf(n.typ)
-	v, err := r.signed(tag, least, most)
-	if err != nil {
-		return err
-	}
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(v))
-	n.fixed(b[:n.typ.Kind.Width()])
+	n.fixed(b[:n.width()])
 	n.grown()
 	return nil
 }
 
+// A date64 is a whole number of days, in milliseconds; a time is less than one.
+const (
+	daySeconds = 86400
+	dayMillis  = daySeconds * 1000
+)
+
+var unitsPerSecond = [...]int64{1, 1e3, 1e6, 1e9}
+
 // rangeOf is the range of the integer that stands for a value.
 func rangeOf(t *udfgate.Type) (least, most int64) {
-	const day = 86400
 	switch t.Kind {
 	case udfgate.Uint8, udfgate.Uint16, udfgate.Uint32:
 		return 0, 1<<(8*t.Kind.Width()) - 1
 	case udfgate.Time32, udfgate.Time64:
-		perSecond := [...]int64{1, 1e3, 1e6, 1e9}
-		return 0, day*perSecond[t.Unit] - 1
+		return 0, daySeconds*unitsPerSecond[t.Unit] - 1
 	}
 	bits := 8 * t.Kind.Width()
 	return -1 << (bits - 1), 1<<(bits-1) - 1
@@ -313,22 +342,24 @@ func (r *treeTaker) float(n *tree, tag byte) error {
 		return err
 	}
 	v := math.Float64frombits(binary.LittleEndian.Uint64(b))
+	var out [8]byte
 	switch n.typ.Kind {
 	case udfgate.Float64:
-		n.fixed(binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)))
+		binary.LittleEndian.PutUint64(out[:], math.Float64bits(v))
 	case udfgate.Float32:
 		single := float32(v)
 		if math.IsInf(float64(single), 0) && !math.IsInf(v, 0) {
 			return r.wrong(tag)
 		}
-		n.fixed(binary.LittleEndian.AppendUint32(nil, math.Float32bits(single)))
+		binary.LittleEndian.PutUint32(out[:], math.Float32bits(single))
 	default:
 		half, ok := floatToHalf(v)
 		if !ok {
 			return r.wrong(tag)
 		}
-		n.fixed(binary.LittleEndian.AppendUint16(nil, half))
+		binary.LittleEndian.PutUint16(out[:], half)
 	}
+	n.fixed(out[:n.width()])
 	n.grown()
 	return nil
 }
@@ -355,12 +386,8 @@ func floatToHalf(v float64) (uint16, bool) {
 
 // isText says whether a tag is one of text.
 func isText(tag byte) bool {
-	switch tag {
-	case tagShortASCII, tagShortInterned, tagASCII, tagASCIIInterned, tagText, tagTextInterned:
-		return true
-	default:
-		return false
-	}
+	class := textTags[tag]
+	return class == classShort || class == classWide
 }
 
 func (r *treeTaker) text(n *tree, tag byte) error {
@@ -380,12 +407,12 @@ func (r *treeTaker) data(n *tree, count int64, text bool) error {
 	if err != nil {
 		return err
 	}
-	if !large(n.typ.Kind) && n.typ.Kind.Variable() && int64(len(n.values))+count > TextBytesMax {
-		return textTooLarge(n.typ.Kind, int64(len(n.values))+count)
-	}
 	from := len(n.values)
+	if total := int64(from) + count; total > TextBytesMax && (n.typ.Kind == udfgate.Utf8 || n.typ.Kind == udfgate.Binary) {
+		return textTooLarge(n.typ.Kind, total)
+	}
 	n.fixed(b)
-	if text && !utf8.Valid(n.values[from:]) {
+	if copied := n.values[from:]; text && !isASCII(copied) && !validText(copied) {
 		return r.wrong(0)
 	}
 	n.grown()
@@ -414,52 +441,4 @@ func (r *treeTaker) sequence(tag byte) (int64, error) {
 	default:
 		return 0, r.wrong(tag)
 	}
-}
-
-func (r *treeTaker) interval(n *tree, tag byte) error {
-	count, err := r.sequence(tag)
-	if err != nil {
-		return err
-	}
-	widths := map[udfgate.Kind][]int{
-		udfgate.MonthInterval: {4}, udfgate.DayTimeInterval: {4, 4}, udfgate.MonthDayNanoInterval: {4, 4, 8},
-	}[n.typ.Kind]
-	if count != int64(len(widths)) {
-		return r.wrong(tag)
-	}
-	var b []byte
-	for _, width := range widths {
-		tag, err := r.tag()
-		if err != nil {
-			return err
-		}
-		v, err := r.signed(tag, -1<<(8*width-1), 1<<(8*width-1)-1)
-		if err != nil {
-			return err
-		}
-		b = binary.LittleEndian.AppendUint64(b, uint64(v))[:len(b)+width]
-	}
-	n.fixed(b)
-	n.grown()
-	return nil
-}
-
-func (r *treeTaker) list(n *tree, tag byte) error {
-	count, err := r.sequence(tag)
-	if err != nil {
-		return err
-	}
-	if n.typ.Kind == udfgate.FixedSizeList && count != int64(n.typ.Size) {
-		return r.wrong(tag)
-	}
-	if !large(n.typ.Kind) && n.children[0].length+count > math.MaxInt32 {
-		return r.limits.TooLarge(n.children[0].length + count)
-	}
-	for range count {
-		if err := r.value(n.children[0]); err != nil {
-			return err
-		}
-	}
-	n.grown()
-	return nil
 }

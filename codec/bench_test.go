@@ -95,8 +95,8 @@ func BenchmarkVerify(b *testing.B) {
 			m, body := buildBody(c.fields, c.cols, bodyOptions{})
 			for b.Loop() {
 				var col Column
-				v := verifier{body: body, nodes: m.Nodes, buffers: m.Buffers, field: &c.fields[0], valuesMax: RowsMax}
-				if err := v.top(&col, m.Rows); err != nil {
+				v := verifier{body: body, nodes: m.Nodes, buffers: m.Buffers, field: &c.fields[0], valuesMax: RowsMax, dictionary: -1}
+				if err := v.top(&c.fields[0].Type, &col, m.Rows); err != nil {
 					b.Fatal(err)
 				}
 			}

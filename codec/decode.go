@@ -3,6 +3,7 @@ package codec
 import (
 	"errors"
 	"math"
+	"sort"
 	"strings"
 
 	"github.com/udfgate/udfgate"
@@ -12,6 +13,10 @@ import (
 // offsets buffer of one more entry is still addressed by 32 bits per row.
 const RowsMax = math.MaxInt32 - 1
 
+// bytesMaxDefault bounds what packed bodies become where Limits do not: they can
+// claim any size.
+const bytesMaxDefault = 1 << 31
+
 // bufferAlign is what the start of each buffer in a body must be a multiple of.
 const bufferAlign = 8
 
@@ -19,7 +24,7 @@ const bufferAlign = 8
 type Limits struct {
 	RowsMax   int64 // 0: RowsMax, the constant
 	RowsName  string
-	BytesMax  int64 // of a batch once it is unpacked and normalised; 0: no bound but that of messages
+	BytesMax  int64 // of a batch once it is unpacked and normalised; 0: 2 GiB
 	BytesName string
 }
 
@@ -31,7 +36,10 @@ type Decoder struct {
 	limits   Limits
 	nodes    int
 	buffers  int  // data buffers of views come on top
+	views    int  // columns that have such
 	plain    bool // what is sent is what is declared, and canonical
+	// The values of dictionaries, by ID.
+	dictionaries map[int64]*udfgate.Field
 }
 
 // NewDecoder makes a decoder for batches whose fields are those of sent and
@@ -41,29 +49,33 @@ func NewDecoder(declared, sent []udfgate.Field, limits Limits) *Decoder {
 		limits.RowsMax = RowsMax
 	}
 	if limits.BytesMax <= 0 {
-		limits.BytesMax = math.MaxInt64 / 2
+		limits.BytesMax, limits.BytesName = bytesMaxDefault, "the most bytes of a batch,"
 	}
-	d := &Decoder{declared: declared, sent: sent, limits: limits, plain: true}
+	d := &Decoder{declared: declared, sent: sent, limits: limits, plain: true, dictionaries: dictionaryFields(sent)}
 	for i := range sent {
 		d.plain = d.plain && sent[i].Type.Equal(declared[i].Type)
-		nodes, buffers := partsOf(&sent[i].Type)
-		d.nodes, d.buffers = d.nodes+nodes, d.buffers+buffers
+		nodes, buffers, views := partsOf(&sent[i].Type)
+		d.nodes, d.buffers, d.views = d.nodes+nodes, d.buffers+buffers, d.views+views
 	}
 	return d
 }
 
 // partsOf is how many nodes and buffers a column of a type has, those below it
-// included. The values of a dictionary travel in messages of their own.
-func partsOf(t *udfgate.Type) (nodes, buffers int) {
+// included, and how many of the columns are views. The values of a dictionary
+// travel in messages of their own.
+func partsOf(t *udfgate.Type) (nodes, buffers, views int) {
 	nodes, buffers = 1, bufferCount(t.Kind)
-	if t.Kind == udfgate.Dictionary {
-		return nodes, buffers
+	switch t.Kind {
+	case udfgate.Dictionary:
+		return nodes, buffers, 0
+	case udfgate.Utf8View, udfgate.BinaryView:
+		views = 1
 	}
 	for i := range t.Children {
-		n, b := partsOf(&t.Children[i].Type)
-		nodes, buffers = nodes+n, buffers+b
+		n, b, v := partsOf(&t.Children[i].Type)
+		nodes, buffers, views = nodes+n, buffers+b, views+v
 	}
-	return nodes, buffers
+	return nodes, buffers, views
 }
 
 // bufferCount is how many buffers a column has, without those below it and
@@ -84,8 +96,8 @@ func bufferCount(k udfgate.Kind) int {
 // Decode makes a batch of a message that ReadMessage has accepted. The body is
 // copied into a slot, once, and verified there: nothing that was checked can
 // change afterwards, because pieces may be freed or reused and the slot is
-// written by the gateway alone. What is packed, or not canonical, is verified in
-// a copy of its own first. A batch with no rows of its own may have dictionaries.
+// written by the gateway alone. What is packed, or not canonical, is verified
+// before it is copied, while pieces still are the caller's.
 //
 // # Errors
 //
@@ -107,23 +119,21 @@ func (d *Decoder) Decode(fd *FlightData, m *Message, pieces [][]byte, dictionari
 		CopyBody(body, pieces, Range{Off: fd.Body.Off, Len: m.BodyLen})
 	}
 	b := &Batch{Rows: m.Rows, Slot: slot}
-	if b.Columns, err = d.columns(body, m, nil); err != nil {
+	// The declared types are equal, and say how a body takes them.
+	if b.Columns, err = d.columns(d.declared, body, m, nil); err != nil {
 		b.Release()
 		return nil, err
-	}
-	for i := range b.Columns {
-		b.Columns[i].Type = &d.declared[i].Type // which says how a body takes it
 	}
 	return b, nil
 }
 
 // columns verifies the columns of a body.
-func (d *Decoder) columns(body []byte, m *Message, dictionaries *Dictionaries) ([]Column, error) {
+func (d *Decoder) columns(fields []udfgate.Field, body []byte, m *Message, dictionaries *Dictionaries) ([]Column, error) {
 	columns := make([]Column, len(d.sent))
 	v := d.verifier(body, m, dictionaries)
 	for i := range d.sent {
 		v.number, v.field = i, &d.sent[i]
-		if err := v.top(&columns[i], m.Rows); err != nil {
+		if err := v.top(&fields[i].Type, &columns[i], m.Rows); err != nil {
 			return nil, err
 		}
 	}
@@ -133,26 +143,30 @@ func (d *Decoder) columns(body []byte, m *Message, dictionaries *Dictionaries) (
 func (d *Decoder) verifier(body []byte, m *Message, dictionaries *Dictionaries) *verifier {
 	return &verifier{
 		body: body, nodes: m.Nodes, buffers: m.Buffers, variadic: m.Variadic, dictionaries: dictionaries,
-		valuesMax: d.limits.RowsMax, valuesName: d.limits.RowsName,
+		valuesMax: d.limits.RowsMax, valuesName: d.limits.RowsName, dictionary: -1,
+		bytesMax: d.limits.BytesMax, bytesName: d.limits.BytesName,
 	}
 }
 
 // normalise makes the batch in declared form of what came in another.
 func (d *Decoder) normalise(fd *FlightData, m *Message, pieces [][]byte, dictionaries *Dictionaries, store *Store) (*Batch, error) {
-	body, err := d.unpacked(fd, m, pieces)
+	body, block, err := d.unpacked(fd, m, pieces)
 	if err != nil {
 		return nil, err
 	}
-	defer body.Release()
-	columns, err := d.columns(body.Bytes(), m, dictionaries)
+	if block != nil {
+		defer block.Release()
+	}
+	columns, err := d.columns(d.sent, body, m, dictionaries)
 	if err != nil {
 		return nil, err
 	}
 	trees, size, used := make([]*tree, len(columns)), int64(0), new(int64)
 	for i := range columns {
 		trees[i] = growTree(&d.declared[i], used, d.limits.BytesMax)
-		if err := trees[i].appendRange(&columns[i], body.Bytes(), 0, m.Rows); err != nil {
-			return nil, d.notNormal(i, &columns[i], body.Bytes(), err)
+		defer trees[i].release()
+		if err := trees[i].appendRange(&columns[i], body, 0, m.Rows); err != nil {
+			return nil, d.notNormal(i, &columns[i], body, err)
 		}
 		size = roundUp(size, slotAlign) + trees[i].size()
 	}
@@ -173,13 +187,19 @@ func (d *Decoder) notNormal(i int, c *Column, body []byte, err error) error {
 		return udfgate.Invalidf(udfgate.ShapeTooLarge, "column %d %s: %d bytes or more as plain values are over %s %d, or more than one column can hold; send smaller batches",
 			i, quoted(d.sent[i].Name), long.size, d.limits.BytesName, d.limits.BytesMax)
 	}
-	e := udfgate.Invalidf(udfgate.ShapeMalformed, "column %d %s: %w", i, quoted(d.declared[i].Name), err)
-	for row := range c.Length {
-		if growTree(&d.declared[i], new(int64), d.limits.BytesMax).appendRange(c, body, row, row+1) != nil {
-			e.Row = row
-			break
+	// Columns below others are added one after the other, so the first error need
+	// not be that of the first row that has one.
+	row := sort.Search(int(c.Length)-1, func(row int) bool {
+		n := newTree(&d.declared[i], d.limits.BytesMax)
+		defer n.release()
+		first := n.appendRange(c, body, 0, int64(row)+1)
+		if first != nil {
+			err = first
 		}
-	}
+		return first != nil
+	})
+	e := udfgate.Invalidf(udfgate.ShapeMalformed, "column %d %s: %w", i, quoted(d.declared[i].Name), err)
+	e.Row = int64(row)
 	return e
 }
 
@@ -201,6 +221,9 @@ func (d *Decoder) checkHeader(fd *FlightData, m *Message) error {
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted %d buffers for (%s), got %d",
 			wanted, typeNames(d.sent), len(m.Buffers))
 	}
+	if len(m.Variadic) > d.views {
+		return udfgate.Invalidf(udfgate.ShapeMalformed, "record batch: wanted counts of data buffers for %d columns of views, got %d", d.views, len(m.Variadic))
+	}
 	return checkFrame(fd, m)
 }
 
@@ -217,7 +240,10 @@ func variadicSum(m *Message) (sum int) {
 
 // fits compares the header of a dictionary batch with the type of its values.
 func (d *Decoder) fits(m *Message, t *udfgate.Type) error {
-	nodes, buffers := partsOf(t)
+	nodes, buffers, views := partsOf(t)
+	if len(m.Variadic) > views {
+		return udfgate.Invalidf(udfgate.ShapeMalformed, "dictionary %d: wanted counts of data buffers for %d columns of views, got %d", m.DictionaryID, views, len(m.Variadic))
+	}
 	if wanted := buffers + variadicSum(m); len(m.Nodes) != nodes || len(m.Buffers) != wanted {
 		return udfgate.Invalidf(udfgate.ShapeMalformed, "dictionary %d: wanted %d columns and %d buffers for %s, got %d and %d",
 			m.DictionaryID, nodes, wanted, t, len(m.Nodes), len(m.Buffers))

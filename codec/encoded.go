@@ -2,7 +2,7 @@ package codec
 
 import (
 	"encoding/binary"
-	"math"
+	"fmt"
 
 	"github.com/udfgate/udfgate"
 )
@@ -55,15 +55,29 @@ func (v *verifier) views(c *Column, buffers []Buffer, seen reach) (err error) {
 		c.encoded.data = append(c.encoded.data, r)
 	}
 	v.buffers = v.buffers[count:]
-	valid := v.valid(c, seen)
+	text, valid := c.Type.Kind.Text(), v.valid(c, seen)
+	views := v.bytes(c.Values)
 	for i := range c.Length {
+		view := views[i*viewBytes:][:viewBytes]
+		size := int64(binary.LittleEndian.Uint32(view))
+		if size <= inlineMax && (!text || (binary.LittleEndian.Uint64(view[4:])|uint64(binary.LittleEndian.Uint32(view[12:])))&highBits == 0) {
+			continue
+		}
+		if !valid(i) {
+			continue
+		}
 		value, ok := c.viewed(v.body, i)
-		switch {
-		case ok && (!c.Type.Kind.Text() || validText(value)):
-		case !valid(i):
-		case !ok:
+		if !ok {
 			return v.at(i, "view leads outside its data")
-		default:
+		}
+		// All views can be of the same text, which is not read again and again
+		// where that much would not be taken anyway.
+		if v.viewed += size; v.viewed > v.bytesMax {
+			err := v.at(i, fmt.Sprintf("%d bytes or more as plain values are over %s %d; send smaller batches", v.viewed, v.bytesName, v.bytesMax))
+			err.Shape = udfgate.ShapeTooLarge
+			return err
+		}
+		if text && !isASCII(value) && !validText(value) {
 			return v.at(i, "not UTF-8")
 		}
 	}
@@ -99,7 +113,7 @@ func (c *Column) viewed(body []byte, i int64) ([]byte, bool) {
 		return nil, false
 	}
 	value := body[data.Off+from:][:n]
-	return value, string(value[:4]) == string(view[4:8])
+	return value, le.Uint32(value) == le.Uint32(view[4:])
 }
 
 // indices checks that the indices of values that are seen lie within their dictionary.
@@ -108,32 +122,28 @@ func (v *verifier) indices(c *Column, buffers []Buffer, seen reach) (err error) 
 	if c.Values, err = v.take(buffers[1], c, "indices", product(c.Length, int64(index.Width()))); err != nil {
 		return err
 	}
-	c.encoded.values = v.dictionaries.find(c.Type.ID)
-	if c.encoded.values == nil {
-		if c.Nulls == c.Length { // nothing refers to it
-			return nil
+	d, most := v.dictionaries.find(c.Type.ID), int64(0)
+	if d != nil {
+		if sent := &c.Type.Children[1].Type; d.sent != sent && !d.sent.Equal(*sent) {
+			return v.invalid("dictionary %d is of %s elsewhere, wanted %s", c.Type.ID, d.sent, sent)
 		}
-		return v.invalid("dictionary %d has not come", c.Type.ID)
+		most = d.length
 	}
-	valid, most := v.valid(c, seen), c.encoded.values.column.Length
-	for i := range c.Length {
-		if at := c.index(v.body, i); (at < 0 || at >= most) && valid(i) {
-			return v.at(i, "index leads outside its dictionary")
+	c.encoded.values = d
+	valid := v.valid(c, seen)
+	var room [chunkRows]int64
+	for lo := int64(0); lo < c.Length; lo += chunkRows {
+		for i, at := range c.indices(room[:], v.body, lo, min(lo+chunkRows, c.Length)) {
+			if uint64(at) < uint64(most) || !valid(lo+int64(i)) {
+				continue
+			}
+			if d == nil {
+				return v.invalid("dictionary %d has not come", c.Type.ID)
+			}
+			return v.at(lo+int64(i), "index leads outside its dictionary")
 		}
 	}
 	return nil
-}
-
-// index is index i into a dictionary; -1 if it is beyond any.
-func (c *Column) index(body []byte, i int64) int64 {
-	values, kind := body[c.Values.Off:c.Values.End()], c.Type.Children[0].Type.Kind
-	if kind == udfgate.Uint64 {
-		if at := binary.LittleEndian.Uint64(values[8*i:]); at <= math.MaxInt64 {
-			return int64(at)
-		}
-		return -1
-	}
-	return signedAt(kind, values, i)
 }
 
 // listView checks that the items of rows that are seen lie within the child.
@@ -144,19 +154,42 @@ func listView[T offset](v *verifier, c *Column, buffers []Buffer, seen reach) (e
 	if c.encoded.sizes, err = v.take(buffers[2], c, "sizes", product(c.Length, sizeOf[T]())); err != nil {
 		return err
 	}
-	// Rows may overlap and lie in any order, so which items are seen is not asked:
-	// their bytes must be sound. What is above only decides about the row.
-	if err := v.child(c, 0, 0, always); err != nil {
-		return err
-	}
-	valid, most := v.valid(c, seen), c.Children[0].Length
+	valid, most := v.valid(c, seen), v.nodes[0].Length
 	for i := range c.Length {
 		from, n := c.viewedItems(v.body, i)
 		if (from < 0 || n < 0 || from > most || n > most-from) && valid(i) {
 			return v.at(i, "items lie outside the list's")
 		}
 	}
-	return nil
+	var covered []bool
+	body := v.body
+	return v.child(c, 0, 0, func(item int64) bool {
+		if most > 8*int64(len(body)) { // more than have any bytes: not worth finding out
+			return true
+		}
+		if covered == nil { // once an item has been found that must not be seen
+			covered = c.coverage(body, most, valid)
+		}
+		return covered[item]
+	})
+}
+
+// coverage says which of so many items belong to a row of a list view that is
+// seen. Rows may overlap and lie in any order.
+func (c *Column) coverage(body []byte, items int64, valid reach) []bool {
+	begin := make([]int32, items+1) // rows that begin there, less those that end; sums are right even if they wrap
+	for i := range c.Length {
+		if from, n := c.viewedItems(body, i); n > 0 && valid(i) {
+			begin[from]++
+			begin[from+n]--
+		}
+	}
+	covered, depth := make([]bool, items), int32(0)
+	for i := range covered {
+		depth += begin[i]
+		covered[i] = depth != 0
+	}
+	return covered
 }
 
 // viewedItems is where the items of row i of a list view begin, and how many there are.
@@ -172,16 +205,19 @@ func (c *Column) viewedItems(body []byte, i int64) (from, n int64) {
 // runs checks a run-end encoded column, which has no buffers of its own: its
 // ends rise, and the last one reaches its length.
 func (v *verifier) runs(c *Column, seen reach) error {
+	if err := v.claim(c.Length); err != nil {
+		return err
+	}
 	if err := v.child(c, 0, 0, always); err != nil {
 		return err
 	}
-	ends := &c.Children[0]
+	ends, values := &c.Children[0], v.body[c.Children[0].Values.Off:]
 	if ends.Nulls > 0 {
 		return v.invalid("%d run ends are null", ends.Nulls)
 	}
 	last := int64(0)
 	for i := range ends.Length {
-		end := signedAt(ends.Type.Kind, v.body[ends.Values.Off:], i)
+		end := signedAt(ends.Type.Kind, values, i)
 		if end <= last {
 			return v.invalid("run end %d follows %d", end, last)
 		}
@@ -191,10 +227,19 @@ func (v *verifier) runs(c *Column, seen reach) error {
 		return v.invalid("wanted run ends up to %d, got %d", c.Length, last)
 	}
 	return v.child(c, 1, ends.Length, func(run int64) bool {
-		first := int64(0)
-		if run > 0 {
-			first = signedAt(ends.Type.Kind, v.body[ends.Values.Off:], run-1)
+		if run >= ends.Length {
+			return false
 		}
-		return first < c.Length && seen(first)
+		row := int64(0)
+		if run > 0 {
+			row = signedAt(ends.Type.Kind, values, run-1)
+		}
+		end := min(signedAt(ends.Type.Kind, values, run), c.Length)
+		for ; row < end; row++ { // rows of a run are no other's, so all of this is one pass
+			if seen(row) {
+				return true
+			}
+		}
+		return false
 	})
 }

@@ -3,6 +3,8 @@ package codec
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -134,21 +136,21 @@ func appendNumber(r *rand.Rand, b array.Builder) {
 	case *array.Float64Builder:
 		b.Append(float64(n))
 	case *array.Decimal32Builder:
-		b.Append(decimal.Decimal32(n))
+		b.Append(decimal.Decimal32(n % int64(math.Pow10(min(int(b.Type().(arrow.DecimalType).GetPrecision()), 9)))))
 	case *array.Decimal64Builder:
-		b.Append(decimal.Decimal64(n))
+		b.Append(decimal.Decimal64(n % int64(math.Pow10(min(int(b.Type().(arrow.DecimalType).GetPrecision()), 18)))))
 	case *array.Decimal128Builder:
-		b.Append(decimal128.New(n, r.Uint64()))
+		b.Append(decimal128.FromBigInt(randomUnscaled(r, b.Type())))
 	case *array.Decimal256Builder:
-		b.Append(decimal256.New(r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()))
+		b.Append(decimal256.FromBigInt(randomUnscaled(r, b.Type())))
 	case *array.Date32Builder:
 		b.Append(arrow.Date32(n))
 	case *array.Date64Builder:
-		b.Append(arrow.Date64(n))
+		b.Append(arrow.Date64(n / dayMillis * dayMillis))
 	case *array.Time32Builder:
-		b.Append(arrow.Time32(n))
+		b.Append(arrow.Time32(uint64(n) % uint64(daySeconds*unitsPerSecond[b.Type().(*arrow.Time32Type).Unit])))
 	case *array.Time64Builder:
-		b.Append(arrow.Time64(n))
+		b.Append(arrow.Time64(uint64(n) % uint64(daySeconds*unitsPerSecond[b.Type().(*arrow.Time64Type).Unit])))
 	case *array.TimestampBuilder:
 		b.Append(arrow.Timestamp(n))
 	case *array.DurationBuilder:
@@ -165,6 +167,20 @@ func appendNumber(r *rand.Rand, b array.Builder) {
 			panic(fmt.Sprintf("%s of %s: %v", text, b.Type(), err))
 		}
 	}
+}
+
+// randomUnscaled has up to as many digits as the precision of a decimal type.
+func randomUnscaled(r *rand.Rand, t arrow.DataType) *big.Int {
+	digits := int64(1 + r.IntN(int(t.(arrow.DecimalType).GetPrecision())))
+	n := new(big.Int)
+	for range 4 {
+		n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(r.Uint64()))
+	}
+	n.Mod(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(digits), nil))
+	if r.IntN(2) == 0 {
+		n.Neg(n)
+	}
+	return n
 }
 
 // rebuild makes arrow-go's array of a decoded column, without a copy.

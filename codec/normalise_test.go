@@ -180,3 +180,66 @@ func TestNormalise(t *testing.T) {
 		batches[0].Release()
 	}
 }
+
+// writeStream writes one batch as an IPC stream.
+func writeStream(t testing.TB, stream *bytes.Buffer, batch arrow.RecordBatch, options ...ipc.Option) {
+	t.Helper()
+	w := ipc.NewWriter(stream, append(options, ipc.WithSchema(batch.Schema()))...)
+	if err := w.Write(batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Columns whose declared type has other widths are what arrow-go reads from
+// what was sent, sliced anywhere and nested.
+func TestNormaliseWidths(t *testing.T) {
+	r := testRand(t)
+	store := testStore(t)
+	of := func(k udfgate.Kind) udfgate.Type { return udfgate.Type{Kind: k} }
+	person := func(a, b udfgate.Kind) udfgate.Type { return structOf(field("a", a), field("b", b)) }
+	for _, c := range []struct{ sent, declared udfgate.Type }{
+		{of(udfgate.LargeUtf8), of(udfgate.Utf8)},
+		{of(udfgate.Utf8), of(udfgate.LargeUtf8)},
+		{of(udfgate.LargeBinary), of(udfgate.Binary)},
+		{of(udfgate.Binary), of(udfgate.LargeBinary)},
+		{of(udfgate.Float16), of(udfgate.Float32)},
+		{of(udfgate.Float16), of(udfgate.Float64)},
+		{of(udfgate.Float32), of(udfgate.Float64)},
+		{of(udfgate.Uint8), of(udfgate.Int64)},
+		{of(udfgate.Int64), of(udfgate.Uint8)}, // the random ones are small
+		{of(udfgate.Null), of(udfgate.Utf8)},
+		{of(udfgate.Null), person(udfgate.Int8, udfgate.Bool)},
+		{listOf(udfgate.LargeList, of(udfgate.Float32), true), listOf(udfgate.List, of(udfgate.Float64), true)},
+		{listOf(udfgate.List, of(udfgate.LargeUtf8), true), listOf(udfgate.LargeList, of(udfgate.Utf8), true)},
+		{person(udfgate.Int16, udfgate.LargeUtf8), person(udfgate.Int32, udfgate.Utf8)},
+		{listOf(udfgate.List, person(udfgate.Bool, udfgate.Int8), true), listOf(udfgate.LargeList, person(udfgate.Bool, udfgate.Int16), true)},
+	} {
+		sent, declared := []udfgate.Field{typed(c.sent)}, []udfgate.Field{typed(c.declared)}
+		theirs, ours := arrowFields(t, sent), arrowFields(t, declared)
+		d := NewDecoder(declared, sent, Limits{})
+		for range 20 {
+			n := r.IntN(80)
+			whole := randomArray(r, theirs[0], n)
+			from := r.Int64N(int64(n) + 1)
+			values := array.NewSlice(whole, from, from+r.Int64N(int64(n)-from+1))
+			header, body := arrowMessage(t, array.NewRecordBatch(arrow.NewSchema(theirs, nil), []arrow.Array{values}, int64(values.Len())))
+			var m Message
+			if err := ReadMessage(header, &m); err != nil {
+				t.Fatal(err)
+			}
+			b, err := d.Decode(&FlightData{HasBody: true, Body: Range{0, int64(len(body))}}, &m, [][]byte{body[:min(9, len(body))], body[min(9, len(body)):]}, nil, store)
+			if err != nil {
+				t.Fatalf("%s as %s: %v", c.sent, c.declared, err)
+			}
+			got := everyCase{field: declared[0], array: array.MakeFromData(rebuild(b.Slot.Bytes(), &b.Columns[0], ours[0].Type))}
+			want := everyCase{field: sent[0], array: values}
+			if got, want := got.expressions(0, values.Len()), want.expressions(0, values.Len()); got != want {
+				t.Fatalf("%s as %s: got %s, wanted %s", c.sent, c.declared, got, want)
+			}
+			b.Release()
+		}
+	}
+}

@@ -13,10 +13,11 @@ import (
 
 // pythonProgram answers requests of one byte (what) and u32 length: L loads
 // marshal bytes and answers JSON, D dumps a list given as JSON, E runs an
-// expression and dumps its value. JSON holds text as {"t": …}, bytes as
-// {"b": hex} and null.
+// expression and dumps its value, 2 does so in version 2, and X loads marshal
+// bytes and answers the expression of what it got. JSON holds text as {"t": …},
+// bytes as {"b": hex} and null; expressions are those of expressionOf.
 const pythonProgram = `
-import json, marshal, struct, sys
+import functools, json, marshal, struct, sys
 inp, out = sys.stdin.buffer, sys.stdout.buffer
 def show(v):
     if isinstance(v, str): return {"t": v}
@@ -26,6 +27,21 @@ def show(v):
 def value(v):
     if v is None: return v
     return v["t"] if "t" in v else bytes.fromhex(v["b"])
+# Equal ones are one object, to which marshal of version 4 refers back.
+@functools.cache
+def S(h): return bytes.fromhex(h).decode()
+@functools.cache
+def F(h): return struct.unpack(">d", bytes.fromhex(h))[0]
+B = functools.cache(bytes.fromhex)
+def write(v):
+    if isinstance(v, str): return "S('" + v.encode().hex() + "')"
+    if isinstance(v, bytes): return "B('" + v.hex() + "')"
+    if isinstance(v, float): return "F('" + struct.pack(">d", v).hex() + "')"
+    if isinstance(v, list): return "[" + "".join(write(i) + "," for i in v) + "]"
+    if isinstance(v, tuple): return "(" + "".join(write(i) + "," for i in v) + ")"
+    if isinstance(v, dict): return "{" + "".join(write(k) + ":" + write(i) + "," for k, i in v.items()) + "}"
+    assert v is None or isinstance(v, (bool, int)), v
+    return str(v)
 while True:
     head = inp.read(5)
     if not head: break
@@ -34,8 +50,10 @@ while True:
         answer = json.dumps([show(v) for v in marshal.loads(data)]).encode()
     elif head[:1] == b"D":
         answer = marshal.dumps([value(v) for v in json.loads(data)], 4)
+    elif head[:1] == b"X":
+        answer = write(marshal.loads(data)).encode()
     else:
-        answer = marshal.dumps(eval(data.decode()), 4)
+        answer = marshal.dumps(eval(data.decode()), 2 if head[:1] == b"2" else 4)
     out.write(struct.pack("<I", len(answer)) + answer)
     out.flush()
 `

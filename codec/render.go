@@ -56,7 +56,7 @@ func RenderSize(b *Batch, col int, lo, hi int64) int64 {
 	blocks := (rows + blockRowsAlign - 1) / blockRowsAlign
 	frame := indexEntry*(blocks+1) + wideHeader*blocks
 	if !plainText(c) {
-		return frame + c.bound(b.Slot.Bytes(), lo, hi)
+		return frame + names(c.Type)*blocks + c.bound(b.Slot.Bytes(), lo, hi)
 	}
 	return frame + valuesBound(c, b.offsets(c), lo, hi)
 }
@@ -107,11 +107,12 @@ func Render(dst []byte, b *Batch, col int, lo, hi int64, blockRows int) (index, 
 // renderValues writes the blocks of a column of any rendered type, and their
 // index; it returns the bytes of the blocks, which begin at at.
 func renderValues(dst []byte, b *Batch, c *Column, lo, hi, blockRows, at int64) int64 {
-	w := valueWriter{body: b.Slot.Bytes(), dst: dst, at: at}
+	w := valueWriter{dst: dst, at: at}
+	s := w.source(c, b.Slot.Bytes(), map[string]int{})
 	k := int64(0)
 	for from := lo; from < hi; from += blockRows {
 		binary.LittleEndian.PutUint64(dst[indexEntry*k:], uint64(w.at-at))
-		w.block(c, from, min(from+blockRows, hi))
+		w.block(&s, from, min(from+blockRows, hi))
 		k++
 	}
 	binary.LittleEndian.PutUint64(dst[indexEntry*k:], uint64(w.at-at))

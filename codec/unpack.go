@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"unsafe"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
@@ -19,8 +20,8 @@ import (
 //
 // *udfgate.Error Invalid: malformed, or too large for Limits.BytesMax.
 func (d *Decoder) UnpackedBytes(fd *FlightData, m *Message, pieces [][]byte) (int64, error) {
-	if m.Compression == CompressionNone {
-		return m.BodyLen, nil
+	if err := checkFrame(fd, m); err != nil || m.Compression == CompressionNone {
+		return m.BodyLen, err
 	}
 	var head [8]byte
 	total := int64(0)
@@ -36,7 +37,10 @@ func (d *Decoder) UnpackedBytes(fd *FlightData, m *Message, pieces [][]byte) (in
 		if size == -1 { // this one is not packed
 			size = b.Length - int64(len(head))
 		}
-		if size < 0 || size > d.limits.BytesMax-total {
+		if size < 0 {
+			return 0, udfgate.Invalidf(udfgate.ShapeMalformed, "buffer %d: wanted a length of 0 or more before packed data, or -1, got %d", i, size)
+		}
+		if size > d.limits.BytesMax-total {
 			return 0, d.tooLarge(i, size)
 		}
 		total = roundUp(total+size, slotAlign)
@@ -50,20 +54,27 @@ func (d *Decoder) tooLarge(buffer int, size int64) error {
 }
 
 // unpacked is the body of a message in one piece, its buffers unpacked; m then
-// says where those are.
-func (d *Decoder) unpacked(fd *FlightData, m *Message, pieces [][]byte) (*Block, error) {
-	packed := NewBlock(int(m.BodyLen))
-	CopyBody(packed.Bytes(), pieces, Range{Off: fd.Body.Off, Len: m.BodyLen})
-	if m.Compression == CompressionNone {
-		return packed, nil
+// says where those are. It is good until the block, if there is one, is released,
+// and no longer than pieces are.
+func (d *Decoder) unpacked(fd *FlightData, m *Message, pieces [][]byte) (body []byte, block *Block, err error) {
+	packed := contiguous(pieces, Range{Off: fd.Body.Off, Len: m.BodyLen})
+	if packed == nil {
+		block = NewBlock(int(m.BodyLen))
+		packed = block.Bytes()
+		CopyBody(packed, pieces, Range{Off: fd.Body.Off, Len: m.BodyLen})
 	}
-	defer packed.Release()
+	if m.Compression == CompressionNone {
+		return packed, block, nil
+	}
+	if block != nil {
+		defer block.Release()
+	}
 	total, err := d.UnpackedBytes(fd, m, pieces)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	body := NewBlock(int(total))
-	clear(body.Bytes())
+	out := NewBlock(int(total)) // gaps between buffers are never read
+	body = out.Bytes()
 	at := int64(0)
 	for i := range m.Buffers {
 		b := &m.Buffers[i]
@@ -71,20 +82,37 @@ func (d *Decoder) unpacked(fd *FlightData, m *Message, pieces [][]byte) (*Block,
 			b.Offset = 0
 			continue
 		}
-		data := packed.Bytes()[b.Offset : b.Offset+b.Length]
+		data := packed[b.Offset : b.Offset+b.Length]
 		size := int64(binary.LittleEndian.Uint64(data))
 		data = data[8:]
 		if size == -1 {
-			size = int64(copy(body.Bytes()[at:], data))
-		} else if err := unpack(body.Bytes()[at:at+size:at+size], data, m.Compression); err != nil {
-			body.Release()
-			return nil, udfgate.Invalidf(udfgate.ShapeMalformed, "buffer %d: wanted %d bytes unpacked: %w", i, size, err)
+			size = int64(copy(body[at:], data))
+		} else if err := unpack(body[at:at+size:at+size], data, m.Compression); err != nil {
+			out.Release()
+			return nil, nil, udfgate.Invalidf(udfgate.ShapeMalformed, "buffer %d: wanted %d bytes unpacked: %w", i, size, err)
 		}
 		b.Offset, b.Length = at, size
 		at = roundUp(at+size, slotAlign)
 	}
 	m.BodyLen = total
-	return body, nil
+	return body, out, nil
+}
+
+// contiguous is a body where it lies, if it does so in one piece and aligned as
+// its buffers must be; nil if not.
+func contiguous(pieces [][]byte, body Range) []byte {
+	off := body.Off
+	for _, p := range pieces {
+		if off >= int64(len(p)) {
+			off -= int64(len(p))
+			continue
+		}
+		if body.Len > int64(len(p))-off || uintptr(unsafe.Pointer(&p[off]))%bufferAlign != 0 {
+			return nil
+		}
+		return p[off : off+body.Len : off+body.Len]
+	}
+	return nil
 }
 
 // errLonger is packed data of more bytes than it said.
@@ -101,21 +129,31 @@ func unpack(dst, src []byte, how Compression) error {
 		r.Reset(bytes.NewReader(src))
 		return fill(dst, r)
 	}
-	r, ok := zstdReaders.Get().(*zstd.Decoder)
-	if !ok {
-		var err error
-		if r, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true)); err != nil {
-			return err
-		}
-	}
-	defer zstdReaders.Put(r)
-	if err := r.Reset(bytes.NewReader(src)); err != nil {
+	r, err := zstdDecoder()
+	if err != nil {
 		return err
 	}
-	return fill(dst, r)
+	out, err := r.DecodeAll(src, dst[:0])
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return errLonger
+	case err != nil:
+		return err
+	case len(out) != len(dst):
+		return io.ErrUnexpectedEOF
+	case len(out) > 0 && &out[0] != &dst[0]:
+		copy(dst, out)
+	}
+	return nil
 }
 
-var lz4Readers, zstdReaders sync.Pool
+// zstdDecoder decodes into memory that is given, and never asks for more: what
+// a frame says about its window is not believed.
+var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
+})
+
+var lz4Readers sync.Pool
 
 // fill reads dst whole and refuses a byte more.
 func fill(dst []byte, r io.Reader) error {

@@ -3,8 +3,6 @@ package codec
 import (
 	"encoding/binary"
 	"math"
-	"math/big"
-	"strconv"
 
 	"github.com/udfgate/udfgate"
 )
@@ -30,7 +28,8 @@ const (
 	pairHeader    = 2 // a tuple's tag and its u8 count
 )
 
-// bound is the most bytes that values [lo, hi) of a column take.
+// bound is the most bytes that values [lo, hi) of a column take, but for the
+// names of members, of which every block spells each out once: see names.
 func (c *Column) bound(body []byte, lo, hi int64) int64 {
 	n := hi - lo
 	if n <= 0 {
@@ -42,7 +41,7 @@ func (c *Column) bound(body []byte, lo, hi int64) int64 {
 	case k == udfgate.Float16, k == udfgate.Float32, k == udfgate.Float64:
 		return n * floatBytes
 	case k.Decimal():
-		return n * (shortHeader + exponentBytes + 3 + int64(c.Type.Precision+max(c.Type.Scale, 0))) // a sign, a zero, a point
+		return n * (shortHeader + decimalTextMax(k.Width(), c.Type.Scale))
 	case k == udfgate.MonthInterval, k == udfgate.DayTimeInterval, k == udfgate.MonthDayNanoInterval:
 		return n * (pairHeader + 3*intBytesMax)
 	case k == udfgate.FixedSizeBinary:
@@ -63,7 +62,7 @@ func (c *Column) bound(body []byte, lo, hi int64) int64 {
 	case k == udfgate.Struct:
 		total := n * wideHeader
 		for i := range c.Children {
-			total += n*nameBytes(c.Type.Children[i].Name) + c.Children[i].bound(body, lo, hi)
+			total += n*wideHeader + c.Children[i].bound(body, lo, hi)
 		}
 		return total
 	default:
@@ -71,7 +70,16 @@ func (c *Column) bound(body []byte, lo, hi int64) int64 {
 	}
 }
 
-func nameBytes(name string) int64 { return wideHeader + int64(len(name)) }
+// names is the most bytes of the names of members that a block spells out.
+func names(t *udfgate.Type) (total int64) {
+	for i := range t.Children {
+		if t.Kind == udfgate.Struct {
+			total += int64(len(t.Children[i].Name))
+		}
+		total += names(&t.Children[i].Type)
+	}
+	return total
+}
 
 // span is where the bytes or items of values [lo, hi) lie below a column.
 func (c *Column) span(body []byte, lo, hi int64) (from, to int64) {
@@ -87,24 +95,77 @@ func large(k udfgate.Kind) bool {
 	return k == udfgate.LargeUtf8 || k == udfgate.LargeBinary || k == udfgate.LargeList
 }
 
+// source is a column that is being written: where its parts lie.
+type source struct {
+	typ      *udfgate.Type
+	kind     udfgate.Kind
+	large    bool // offsets are of 64 bits
+	text     byte // tag of text and binary
+	validity []byte
+	offsets  []byte
+	values   []byte
+	children []source
+	names    []int // of members, in the table of the writer
+}
+
+// span is as of Column.
+func (s *source) span(i int64) (from, to int64) {
+	if s.large {
+		b := s.offsets[8*i:][:16]
+		return int64(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:]))
+	}
+	b := s.offsets[4*i:][:8]
+	return int64(binary.LittleEndian.Uint32(b)), int64(binary.LittleEndian.Uint32(b[4:]))
+}
+
+// memberName is the name of a struct's member: text that enters the reference
+// table of a block where it comes first, a reference from then on.
+type memberName struct {
+	text  string
+	index int64 // in the block's table, -1 before it has come
+}
+
 // valueWriter writes values of any type in marshal form. dst has the room that
-// bound says.
+// bound and names say.
 type valueWriter struct {
-	body []byte
-	dst  []byte
-	at   int64
-	// names are where the block's reference table has the names of struct
-	// members, so that each is spelled out once per block.
-	names map[string]uint32
+	dst     []byte
+	at      int64
+	names   []memberName
+	entered int64 // names in the block's table
+}
+
+// source makes a column ready to be written.
+func (w *valueWriter) source(c *Column, body []byte, known map[string]int) source {
+	s := source{typ: c.Type, kind: c.Type.Kind, large: large(c.Type.Kind), text: tagText}
+	s.validity, s.offsets, s.values = body[c.Validity.Off:c.Validity.End()], body[c.Offsets.Off:c.Offsets.End()], body[c.Values.Off:c.Values.End()]
+	switch {
+	case !s.kind.Text():
+		s.text = tagBinary
+	case c.ASCII:
+		s.text = tagASCII
+	}
+	for i := range c.Children {
+		s.children = append(s.children, w.source(&c.Children[i], body, known))
+		if s.kind != udfgate.Struct || s.typ.View == udfgate.ViewTuple {
+			continue
+		}
+		name := c.Type.Children[i].Name
+		if _, ok := known[name]; !ok {
+			known[name] = len(w.names)
+			w.names = append(w.names, memberName{text: name})
+		}
+		s.names = append(s.names, known[name])
+	}
+	return s
 }
 
 // block writes values [from, to) as one list.
-func (w *valueWriter) block(c *Column, from, to int64) {
-	clear(w.names)
-	w.count(tagList, to-from)
-	for i := from; i < to; i++ {
-		w.value(c, i)
+func (w *valueWriter) block(s *source, from, to int64) {
+	w.entered = 0
+	for i := range w.names {
+		w.names[i].index = -1
 	}
+	w.items(s, from, to)
 }
 
 func (w *valueWriter) tag(tag byte) {
@@ -114,8 +175,9 @@ func (w *valueWriter) tag(tag byte) {
 
 // count writes a tag with a u32: a length, a count or an index.
 func (w *valueWriter) count(tag byte, n int64) {
-	w.dst[w.at] = tag
-	binary.LittleEndian.PutUint32(w.dst[w.at+1:], uint32(n))
+	head := w.dst[w.at:][:wideHeader]
+	head[0] = tag
+	binary.LittleEndian.PutUint32(head[1:], uint32(n))
 	w.at += wideHeader
 }
 
@@ -125,79 +187,72 @@ func (w *valueWriter) bytes(tag byte, value []byte) {
 }
 
 // value writes value i of a column.
-func (w *valueWriter) value(c *Column, i int64) {
-	if c.Type.Kind == udfgate.Null || !bitSet(w.body[c.Validity.Off:c.Validity.End()], i) {
+func (w *valueWriter) value(s *source, i int64) {
+	if !bitSet(s.validity, i) {
 		w.tag(tagNull)
 		return
 	}
-	switch k := c.Type.Kind; {
-	case k.Variable():
-		from, to := c.span(w.body, i, i+1)
-		value := w.body[c.Values.Off:][from:to]
-		switch {
-		case !k.Text():
-			w.bytes(tagBinary, value)
-		case c.ASCII:
-			w.bytes(tagASCII, value)
-		default:
-			w.bytes(tagText, value)
-		}
-	case k == udfgate.List, k == udfgate.LargeList:
-		from, to := c.span(w.body, i, i+1)
-		w.items(&c.Children[0], from, to)
-	case k == udfgate.FixedSizeList:
-		size := int64(c.Type.Size)
-		w.items(&c.Children[0], i*size, (i+1)*size)
-	case k == udfgate.Struct:
-		w.members(c, i)
-	case k == udfgate.Map:
-		w.entries(c, i)
+	switch s.kind {
+	case udfgate.Int64:
+		w.integer(int64(binary.LittleEndian.Uint64(s.values[8*i:])))
+	case udfgate.Null:
+		w.tag(tagNull)
+	case udfgate.Utf8, udfgate.Binary, udfgate.LargeUtf8, udfgate.LargeBinary:
+		from, to := s.span(i)
+		w.bytes(s.text, s.values[from:to])
+	case udfgate.List, udfgate.LargeList:
+		from, to := s.span(i)
+		w.items(&s.children[0], from, to)
+	case udfgate.FixedSizeList:
+		size := int64(s.typ.Size)
+		w.items(&s.children[0], i*size, (i+1)*size)
+	case udfgate.Struct:
+		w.members(s, i)
+	case udfgate.Map:
+		w.entries(s, i)
 	default:
-		w.scalar(c, i)
+		w.scalar(s, i)
 	}
 }
 
-func (w *valueWriter) items(c *Column, from, to int64) {
+func (w *valueWriter) items(s *source, from, to int64) {
 	w.count(tagList, to-from)
 	for i := from; i < to; i++ {
-		w.value(c, i)
+		w.value(s, i)
 	}
 }
 
-func (w *valueWriter) members(c *Column, i int64) {
-	if c.Type.View == udfgate.ViewTuple {
-		w.count(tagTuple, int64(len(c.Children)))
-		for m := range c.Children {
-			w.value(&c.Children[m], i)
+func (w *valueWriter) members(s *source, i int64) {
+	if s.typ.View == udfgate.ViewTuple {
+		w.count(tagTuple, int64(len(s.children)))
+		for m := range s.children {
+			w.value(&s.children[m], i)
 		}
 		return
 	}
 	w.tag(tagDict)
-	for m := range c.Children {
-		w.name(c.Type.Children[m].Name)
-		w.value(&c.Children[m], i)
+	for m := range s.children {
+		w.name(&w.names[s.names[m]])
+		w.value(&s.children[m], i)
 	}
 	w.tag(tagEnd)
 }
 
-// name writes the name of a member: text that enters the reference table when
-// it comes first, a reference from then on.
-func (w *valueWriter) name(name string) {
-	if index, ok := w.names[name]; ok {
-		w.count(tagReference, int64(index))
+func (w *valueWriter) name(n *memberName) {
+	if n.index >= 0 {
+		w.count(tagReference, n.index)
 		return
 	}
-	if w.names == nil {
-		w.names = map[string]uint32{}
-	}
-	w.names[name] = uint32(len(w.names))
-	w.bytes(tagTextInterned|tagEnters, []byte(name))
+	n.index = w.entered
+	w.entered++
+	w.count(tagTextInterned|tagEnters, int64(len(n.text)))
+	w.at += int64(copy(w.dst[w.at:], n.text))
 }
 
-func (w *valueWriter) entries(c *Column, i int64) {
-	from, to := c.span(w.body, i, i+1)
-	key, value := &c.Children[0].Children[0], &c.Children[0].Children[1]
-	if c.Type.View == udfgate.ViewPairs {
+func (w *valueWriter) entries(s *source, i int64) {
+	from, to := s.span(i)
+	key, value := &s.children[0].children[0], &s.children[0].children[1]
+	if s.typ.View == udfgate.ViewPairs {
 		w.count(tagList, to-from)
 		for e := from; e < to; e++ {
 			w.tag(tagSmallTuple)
@@ -216,9 +271,9 @@ func (w *valueWriter) entries(c *Column, i int64) {
 }
 
 // scalar writes a value of fixed width.
-func (w *valueWriter) scalar(c *Column, i int64) {
-	le, values := binary.LittleEndian, w.body[c.Values.Off:c.Values.End()]
-	switch k := c.Type.Kind; k {
+func (w *valueWriter) scalar(s *source, i int64) {
+	le, values := binary.LittleEndian, s.values
+	switch k := s.kind; k {
 	case udfgate.Bool:
 		if bitSet(values, i) {
 			w.tag(tagTrue)
@@ -234,10 +289,11 @@ func (w *valueWriter) scalar(c *Column, i int64) {
 	case udfgate.Uint64:
 		w.unsigned(le.Uint64(values[8*i:]))
 	case udfgate.FixedSizeBinary:
-		size := int64(c.Type.Size)
+		size := int64(s.typ.Size)
 		w.bytes(tagBinary, values[i*size:(i+1)*size])
 	case udfgate.Decimal32, udfgate.Decimal64, udfgate.Decimal128, udfgate.Decimal256:
-		w.decimal(values[i*int64(k.Width()):][:k.Width()], c.Type.Scale)
+		width := int64(k.Width())
+		w.decimal(values[i*width:(i+1)*width], s.typ.Scale)
 	case udfgate.MonthInterval:
 		w.tuple(int64(int32(le.Uint32(values[4*i:]))))
 	case udfgate.DayTimeInterval:
@@ -319,67 +375,10 @@ func (w *valueWriter) digits(v uint64, sign int32) {
 
 // decimal writes a decimal as its digits, so that no digit is lost or added.
 func (w *valueWriter) decimal(b []byte, scale int32) {
-	var room [96]byte
-	text := appendDecimal(room[:0], b, scale)
+	room := w.dst[w.at+shortHeader:]
+	text := appendDecimal(room[:0:len(room)], b, scale)
 	w.dst[w.at], w.dst[w.at+1] = tagShortASCII, byte(len(text))
-	w.at += shortHeader + int64(copy(w.dst[w.at+shortHeader:], text))
-}
-
-// appendDecimal writes a little-endian two's complement number of 4 to 32 bytes
-// with a point before its last scale digits; a negative scale as an exponent.
-func appendDecimal(dst, b []byte, scale int32) []byte {
-	from := len(dst)
-	dst = appendUnscaled(dst, b)
-	switch {
-	case scale < 0:
-		return strconv.AppendInt(append(dst, "E+"...), int64(-scale), 10)
-	case scale == 0:
-		return dst
-	}
-	if dst[from] == '-' {
-		from++
-	}
-	if short := int(scale) + 1 - (len(dst) - from); short > 0 { // leading zeros up to the one before the point
-		dst = append(dst, make([]byte, short)...)
-		copy(dst[from+short:], dst[from:])
-		for i := range short {
-			dst[from+i] = '0'
-		}
-	}
-	point := len(dst) - int(scale)
-	dst = append(dst, 0)
-	copy(dst[point+1:], dst[point:])
-	dst[point] = '.'
-	return dst
-}
-
-func appendUnscaled(dst, b []byte) []byte {
-	le := binary.LittleEndian
-	if len(b) == 4 {
-		return strconv.AppendInt(dst, int64(int32(le.Uint32(b))), 10)
-	}
-	low := int64(le.Uint64(b))
-	rest := b[8:]
-	for len(rest) > 0 && int64(le.Uint64(rest)) == low>>63 {
-		rest = rest[8:]
-	}
-	if len(rest) == 0 { // the usual case: it fits 64 bits
-		return strconv.AppendInt(dst, low, 10)
-	}
-	big := make([]byte, len(b)) // big-endian
-	for i := range b {
-		big[len(b)-1-i] = b[i]
-	}
-	return appendBig(dst, big)
-}
-
-// appendBig writes a big-endian two's complement number.
-func appendBig(dst, b []byte) []byte {
-	n := new(big.Int).SetBytes(b)
-	if b[0]&0x80 != 0 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
-	}
-	return n.Append(dst, 10)
+	w.at += shortHeader + int64(len(text))
 }
 
 // halfToFloat widens a float of 16 bits, exactly.

@@ -17,15 +17,18 @@ type verifier struct {
 	// and the dictionaries that have come.
 	variadic     []int64
 	dictionaries *Dictionaries
+	viewed       int64 // bytes that views have led to
+	bytesMax     int64
+	bytesName    string
 	// Columns without a byte per value, such as nulls below a list, can claim
-	// any length. Their sum over a body is bounded like its rows.
+	// any length. Each is bounded like the rows of a batch.
 	valuesMax  int64
 	valuesName string
-	claimed    int64
 
-	number int            // of the column
-	field  *udfgate.Field // the column, whatever is being checked below it
-	below  string         // names what is checked below it, for messages
+	number     int            // of the column
+	field      *udfgate.Field // the column, whatever is being checked below it
+	dictionary int64          // ID of that whose values these are, -1 if they are a column
+	below      string         // names what is checked below it, for messages
 }
 
 // reach says whether a value can be seen: it is not under a null of a column
@@ -35,17 +38,22 @@ type reach func(value int64) bool
 func always(int64) bool { return true }
 
 func (v *verifier) invalid(format string, args ...any) *udfgate.Error {
+	if v.dictionary >= 0 {
+		args = append([]any{v.dictionary, v.below}, args...)
+		return udfgate.Invalidf(udfgate.ShapeMalformed, "dictionary %d%s: "+format, args...)
+	}
 	args = append([]any{v.number, quoted(v.field.Name), v.below}, args...)
 	return udfgate.Invalidf(udfgate.ShapeMalformed, "column %d %s%s: "+format, args...)
 }
 
-// top checks a column of the batch itself.
-func (v *verifier) top(c *Column, rows int64) error {
+// top checks a column of the batch itself. Its type is that of the field, or
+// one that is equal.
+func (v *verifier) top(t *udfgate.Type, c *Column, rows int64) error {
 	v.below = ""
 	if got := v.nodes[0].Length; got != rows {
 		return v.invalid("wanted %d rows as the batch has, got %d", rows, got)
 	}
-	return v.column(&v.field.Type, c, rows, always)
+	return v.column(t, c, rows, always)
 }
 
 // column checks the next column, of at least length values, and those below it.
@@ -97,10 +105,9 @@ func (v *verifier) column(t *udfgate.Type, c *Column, length int64, seen reach) 
 	return err
 }
 
-// claim counts values that no byte stands for.
+// claim bounds values that no byte stands for.
 func (v *verifier) claim(values int64) error {
-	v.claimed += min(values, v.valuesMax+1) // so that the sum cannot overflow
-	if v.claimed > v.valuesMax*int64(1+len(v.nodes)) || values > v.valuesMax {
+	if values > v.valuesMax {
 		err := v.invalid("%d values without a byte each are over %s %d; send smaller batches", values, v.valuesName, v.valuesMax)
 		err.Shape = udfgate.ShapeTooLarge
 		return err
@@ -152,8 +159,10 @@ func (v *verifier) validity(b Buffer, c *Column, nulls int64) (err error) {
 }
 
 // valid narrows seen to what is not null in c.
-func (v *verifier) valid(c *Column, seen reach) reach {
-	bitmap := v.bytes(c.Validity)
+func (v *verifier) valid(c *Column, seen reach) reach { return notNull(v.body, c, seen) }
+
+func notNull(body []byte, c *Column, seen reach) reach {
+	bitmap := body[c.Validity.Off:c.Validity.End()]
 	if len(bitmap) == 0 {
 		return seen
 	}
@@ -223,11 +232,29 @@ func list[T offset](v *verifier, buffers []Buffer, c *Column, seen reach) error 
 	if c.Length > 0 {
 		items = int64(offsets[c.Length])
 	}
-	valid := v.valid(c, seen)
-	return v.child(c, 0, items, func(item int64) bool {
-		row, ok := rowOf(offsets, item)
-		return ok && valid(row)
-	})
+	below := seenBelow(v.body, c, seen)
+	if err := v.child(c, 0, items, below); err != nil || c.Type.Kind != udfgate.Map {
+		return err
+	}
+	return v.keys(c, items, below)
+}
+
+// keys refuses maps whose entries, or whose keys, are null. Those of a key that
+// is not canonical are counted once it is.
+func (v *verifier) keys(c *Column, items int64, seen reach) error {
+	entries := &c.Children[0]
+	for _, nulls := range []*Column{entries, &entries.Children[0]} {
+		if nulls.Nulls == 0 {
+			continue
+		}
+		validity := v.bytes(nulls.Validity)
+		for item := range items {
+			if (nulls.Type.Kind == udfgate.Null || !bitSet(validity, item)) && seen(item) {
+				return v.invalid("wanted a key of each entry, got null")
+			}
+		}
+	}
+	return nil
 }
 
 // members checks what is below a struct.
@@ -255,10 +282,31 @@ func (v *verifier) items(c *Column, seen reach) error {
 		}
 		return v.child(c, 0, 0, func(int64) bool { return false })
 	}
-	valid := v.valid(c, seen)
-	return v.child(c, 0, product(c.Length, size), func(item int64) bool {
-		return item/size < c.Length && valid(item/size)
-	})
+	return v.child(c, 0, product(c.Length, size), seenBelow(v.body, c, seen))
+}
+
+// seenBelow says which values below a canonical column can be seen.
+func seenBelow(body []byte, c *Column, seen reach) reach {
+	valid := notNull(body, c, seen)
+	switch c.Type.Kind {
+	case udfgate.Struct:
+		return valid
+	case udfgate.FixedSizeList:
+		size := int64(c.Type.Size)
+		return func(item int64) bool { return item/size < c.Length && valid(item/size) }
+	case udfgate.LargeList:
+		return seenItems[int64](body, c, valid)
+	default:
+		return seenItems[int32](body, c, valid)
+	}
+}
+
+func seenItems[T offset](body []byte, c *Column, valid reach) reach {
+	offsets := offsetsIn[T](body[c.Offsets.Off:c.Offsets.End()])
+	return func(item int64) bool {
+		row, ok := rowOf(offsets, item)
+		return ok && valid(row)
+	}
 }
 
 // child checks a column below c.
