@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/codec"
@@ -305,7 +306,7 @@ func (x *exchange) take() (*walk, error) {
 // decode copies the batch of a message into a slot.
 func (x *exchange) decode() (*walk, error) {
 	in := x.in
-	batch, err := x.route.decoder.Decode(&in.data, &in.header, in.pieces, x.route.backend.Slots())
+	batch, err := x.decodeInRoom()
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +324,48 @@ func (x *exchange) decode() (*walk, error) {
 	}
 	w.addConversion(from, clock.Now())
 	return w, nil
+}
+
+// decodeInRoom waits for room among the slots, at most as long as for the
+// budget. That has let the message in, but slots are a little larger than
+// messages, lie in pieces, and hold rendered text as well.
+func (x *exchange) decodeInRoom() (*codec.Batch, error) {
+	in, slots := x.in, x.route.backend.Slots()
+	batch, err := x.route.decoder.Decode(&in.data, &in.header, in.pieces, slots)
+	if !slotsFull(err) {
+		return batch, err
+	}
+	if in.admitted == 0 {
+		in.asked = clock.Now()
+	}
+	timer := time.NewTimer(x.server.config.QueueTimeout)
+	defer timer.Stop()
+	for {
+		freed := slots.Freed()
+		in.admitted = clock.Now()
+		batch, err = x.route.decoder.Decode(&in.data, &in.header, in.pieces, slots)
+		if !slotsFull(err) {
+			return batch, err
+		}
+		select {
+		case <-freed:
+		case <-timer.C:
+			return nil, err
+		case <-x.finished:
+			return nil, err
+		case <-x.ctx.Done():
+			return nil, ended(x.ctx)
+		}
+	}
+}
+
+// slotsFull says whether a slot that comes back may help.
+func slotsFull(err error) bool {
+	if err == nil {
+		return false
+	}
+	e := udfgate.AsError(err)
+	return e.Reason == udfgate.QueueFull && e.Retryable
 }
 
 // describeTo takes the descriptor of a message: the first one names the
