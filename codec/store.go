@@ -47,6 +47,7 @@ type Store struct {
 	lastID  uint32
 	arenas  []*Arena // ascending ID; replaced, never changed in place
 	stats   StoreStats
+	freed   chan struct{} // closed by the next slot that comes back; nil if nobody waits
 }
 
 // arenaView is what readers see without a lock.
@@ -101,6 +102,17 @@ func (s *Store) Get(n int64) (*Slot, error) {
 	return s.grow(n, size)
 }
 
+// Freed is closed when the next slot comes back. Ask for it
+// before the Get that may fail: room that comes in between is then not missed.
+func (s *Store) Freed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.freed == nil {
+		s.freed = make(chan struct{})
+	}
+	return s.freed
+}
+
 // take finds room in the arenas there are; nil if there is none.
 func (s *Store) take(n, size int64) *Slot {
 	for _, a := range s.arenas {
@@ -125,6 +137,10 @@ func (s *Store) put(slot *Slot) {
 	a.free.put(slot.off, slot.size)
 	s.stats.UsedBytes -= slot.size
 	s.stats.Slots--
+	if s.freed != nil {
+		close(s.freed)
+		s.freed = nil
+	}
 	last := a.empty() && s.closed
 	if a.empty() && !s.closed && a != s.arenas[0] {
 		a.emptied = time.Now() // the first stays, and has calls to serve

@@ -137,6 +137,23 @@ func checkFull(t *testing.T, err error, retryable bool) {
 	}
 }
 
+func TestFreed(t *testing.T) {
+	s := newStore(t, StoreConfig{})
+	one, two := mustGet(t, s, 100), mustGet(t, s, 100)
+	first, again := s.Freed(), s.Freed()
+	select {
+	case <-first:
+		t.Error("wanted nothing freed yet")
+	default:
+	}
+	one.Release()
+	<-first
+	<-again
+	second := s.Freed()
+	two.Release()
+	<-second
+}
+
 func TestSmallLimit(t *testing.T) {
 	s := newStore(t, StoreConfig{LimitBytes: 2 * pageBytes, LimitName: "x"})
 	slot := mustGet(t, s, 100)

@@ -49,7 +49,9 @@ func (c *column) add(slot *codec.Slot, r codec.Range) {
 var chunks = sync.Pool{New: func() any { return &chunk{} }}
 
 // newChunk describes the whole of a batch as one segment, renders text in the
-// form that the pool's workers read fastest, and books that on the call.
+// form that the pool's workers read fastest, and books that on the call. Where
+// the slots have no room for that it crosses as it lies: the room is owed to
+// batches, and who holds one must not wait for another.
 func (p *Pool) newChunk(call *udfgate.Call, in *codec.Batch) (*chunk, error) {
 	c, ok := chunks.Get().(*chunk)
 	if !ok {
@@ -72,9 +74,11 @@ func (p *Pool) newChunk(call *udfgate.Call, in *codec.Batch) (*chunk, error) {
 		return c, nil
 	}
 	from := clock.Now()
-	var err error
-	if err = p.admit(); err == nil {
-		s.rendered, err = p.slots.Get(size)
+	err := p.admit()
+	if err == nil {
+		if s.rendered, err = p.slots.Get(size); err != nil && udfgate.AsError(err).Reason == udfgate.QueueFull {
+			err = nil
+		}
 	}
 	if err != nil {
 		c.release()

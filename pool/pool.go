@@ -54,7 +54,7 @@ type Config struct {
 	Overrides map[string]Override
 
 	WorkersMax     int           // most workers; one is kept warm
-	StartTimeout   time.Duration // launch to LOADED
+	StartTimeout   time.Duration // launch to LOADED (--start-timeout)
 	Timeout        time.Duration // of a chunk (--timeout)
 	QueueTimeout   time.Duration // a call waits for a worker (--queue-timeout)
 	QueueLenMax    int           // calls that wait at once (--max-queue)
@@ -83,7 +83,7 @@ func (c *Config) EnsureDefaults() {
 	setDefault(&c.Name, "default")
 	setDefault(&c.Python, "python3")
 	setDefault(&c.WorkersMax, 1)
-	setDefault(&c.StartTimeout, 10*time.Second)
+	setDefault(&c.StartTimeout, 30*time.Second)
 	setDefault(&c.Timeout, 30*time.Second)
 	setDefault(&c.QueueTimeout, 10*time.Second)
 	setDefault(&c.QueueLenMax, QueueLenDefault)

@@ -162,6 +162,19 @@ func TestPython_needAndRefuse(t *testing.T) {
 	}
 }
 
+// Text that leaves no room for its rendered form crosses as it lies.
+func TestPython_noRoomToRender(t *testing.T) {
+	h := newPython(t, "@udf\ndef same(a: Optional[str]) -> Optional[str]:\n    return a\n",
+		func(c *Config) { c.SlotLimitBytes = 1 << 20 })
+	for _, size := range []int{700_000, 1_000_000, 10} {
+		in := []any{strings.Repeat("x", size-1) + "é", nil, "", "z"}
+		got, _ := h.must("same", in)
+		if len(got) != len(in) || got[0] != in[0] || got[1] != nil || got[2] != "" || got[3] != "z" {
+			t.Errorf("%d bytes: got %s", size, brief(got))
+		}
+	}
+}
+
 func TestPython_noRowsNoColumns(t *testing.T) {
 	h := newPython(t, "@udf\ndef seven() -> int:\n    return 7\n\n@udf\ndef same(a: Optional[str]) -> Optional[str]:\n    return a\n")
 	for _, n := range []int{1, 2, 300, 9000} {

@@ -251,7 +251,7 @@ func (s *starting) explain(ctx context.Context, err error) error {
 	case errors.Is(err, errNotReady):
 		// The stack shows where the import hangs.
 		stack := w.stacks()
-		return startFailed(fmt.Errorf("worker not ready after %v: still waiting for %s", w.pool.config.StartTimeout, s.step), stack)
+		return startFailed(fmt.Errorf("worker not ready after %v (--start-timeout): still waiting for %s", w.pool.config.StartTimeout, s.step), stack)
 	case errors.As(err, &protocol):
 		return startFailed(fmt.Errorf("worker %w", protocol), w.lastWords())
 	case isIO(err):

@@ -24,7 +24,7 @@ func TestNew_failures(t *testing.T) {
 	}{
 		{name: "load error", directives: "fail=now", message: `^.*/m\.txt:3: SyntaxError: invalid syntax$`, detail: "^Traceback: invalid syntax$"},
 		{name: "exit", directives: "exit-at-import", message: `^worker ended before the loading of m.txt: exit status 4$`, detail: "^no licence found$"},
-		{name: "hang", directives: "hang-at-import", startTimeout: 300 * time.Millisecond, message: `^worker not ready after 300ms: still waiting for the loading of m.txt$`, detail: "hangAtImport"},
+		{name: "hang", directives: "hang-at-import", startTimeout: 300 * time.Millisecond, message: `^worker not ready after 300ms \(--start-timeout\): still waiting for the loading of m.txt$`, detail: "hangAtImport"},
 		{name: "protocol", hello: `{"protocol":2}`, message: `^worker broke the protocol: HELLO: wanted protocol 1, got 2$`},
 		{name: "slots", hello: `{"protocol":1,"slots":0}`, message: `^worker broke the protocol: HELLO: wanted 1 slot or more, got 0$`},
 		{name: "forms", hello: `{"protocol":1,"slots":1,"forms":["flat"]}`, message: `^worker broke the protocol: HELLO: forms \["flat"\] lack the mandatory arrow$`},

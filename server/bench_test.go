@@ -51,7 +51,7 @@ func (s *bareStream) RecvMsg(m any) error {
 	return s.codec.Unmarshal(s.messages[s.next-1], m)
 }
 
-func bareServer(b *testing.B) *Server {
+func bareServer(b *testing.B, billOff bool) *Server {
 	b.Helper()
 	store := codec.NewStore(codec.StoreConfig{})
 	b.Cleanup(func() { _ = store.Close() })
@@ -60,7 +60,7 @@ func bareServer(b *testing.B) *Server {
 		b.Fatal(err)
 	}
 	table.SetReady(true)
-	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, HTTP: httpOff}, table)
+	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, HTTP: httpOff, BillOff: billOff}, table)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -117,7 +117,16 @@ func BenchmarkCall(b *testing.B) {
 		}
 	})
 	b.Run("stream=exchange", func(b *testing.B) {
-		s := bareServer(b)
+		s := bareServer(b, false)
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := s.handle(nil, &bareStream{ctx: ctx, codec: newRawCodec(), messages: messages}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("stream=exchange,bill=off", func(b *testing.B) {
+		s := bareServer(b, true)
 		b.ReportAllocs()
 		for b.Loop() {
 			if err := s.handle(nil, &bareStream{ctx: ctx, codec: newRawCodec(), messages: messages}); err != nil {
@@ -126,7 +135,7 @@ func BenchmarkCall(b *testing.B) {
 		}
 	})
 	b.Run("stream=exchange,per=batch", func(b *testing.B) {
-		s := bareServer(b)
+		s := bareServer(b, false)
 		b.ReportAllocs()
 		many := bareMessages(b, b.N)
 		b.ResetTimer()

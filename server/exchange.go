@@ -76,10 +76,12 @@ func (s *Server) handle(_ any, stream grpc.ServerStream) error {
 	if err != nil {
 		return s.refuse(stream.Context(), err)
 	}
+	defer s.leave(x)
 	return x.serve()
 }
 
-// newExchange admits a call, which must then be served.
+// newExchange admits a call, which must then be served, and leave once its
+// client has all of it: a drain waits for that.
 func (s *Server) newExchange(stream grpc.ServerStream, dialect string) (*exchange, error) {
 	x := &exchange{
 		server: s, stream: stream, dialect: dialect, ctx: stream.Context(), finished: make(chan struct{}),
@@ -100,7 +102,6 @@ func (s *Server) newExchange(stream grpc.ServerStream, dialect string) (*exchang
 
 // serve runs the call to its end and returns its status.
 func (x *exchange) serve() error {
-	defer x.server.leave(x)
 	x.came.Store(clock.Now())
 	x.server.crew.start(x)
 	<-x.finished

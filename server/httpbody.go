@@ -197,9 +197,18 @@ func notJSON(err error) error {
 	return malformed("body: not JSON: %w", err)
 }
 
+// tokenName is a token in the words of JSON.
 func tokenName(token json.Token) string {
-	if text, ok := token.(string); ok {
-		return fmt.Sprintf("%q", cut(text, nameBytesMax))
+	switch token := token.(type) {
+	case nil:
+		return "null"
+	case json.Delim:
+		if token == '[' {
+			return "an array"
+		}
+		return "an object"
+	case string:
+		return fmt.Sprintf("%q", cut(token, nameBytesMax))
 	}
 	return cut(fmt.Sprint(token), nameBytesMax)
 }

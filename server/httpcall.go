@@ -46,6 +46,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request) {
 		s.refuseHTTP(w, &refusal{err: udfgate.AsError(err)})
 		return
 	}
+	defer s.leave(x)
 	ended := x.serve()
 	s.answerCall(w, x, stream, ended)
 }

@@ -150,7 +150,8 @@ func TestHTTPCallErrors(t *testing.T) {
 		{"echo", `{`, 400, `body: JSON ends too early`},
 		{"echo", `{"rows":[[1]]`, 400, `body: JSON ends too early`},
 		{"echo", `{"rows":[[1]`, 400, `body: JSON ends too early`},
-		{"echo", `[[1]]`, 400, `wanted an object such as {\"rows\": [[1, 2]]}, got [`},
+		{"echo", `[[1]]`, 400, `wanted an object such as {\"rows\": [[1, 2]]}, got an array`},
+		{"echo", `null`, 400, `wanted an object such as {\"rows\": [[1, 2]]}, got null`},
 		{"echo", `{}`, 400, `wanted a member rows`},
 		{"echo", `{"rows":null}`, 400, `wanted an array of rows`},
 		{"echo", `{"rows":{}}`, 400, `wanted an array of rows`},
@@ -404,6 +405,40 @@ func TestHTTPDrains(t *testing.T) {
 	}
 	if text := <-answered; !strings.Contains(text, `"reason":"DRAINING"`) {
 		t.Errorf("got %s", text)
+	}
+}
+
+// The answer of a call over HTTP is written before the gateway has drained.
+func TestHTTPDrainWaitsForAnswers(t *testing.T) {
+	g := start(t, Config{}, map[string]body{"echo": echo})
+	conn, err := net.Dial("tcp", g.HTTPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.(*net.TCPConn).SetReadBuffer(256 << 10)
+	body := `{"rows":[` + strings.Repeat("[1234567890123456789],", 500_000) + `[1]]}`
+	if _, err := fmt.Fprintf(conn, "POST /v1/call/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	drained := make(chan error, 1)
+	go func() { drained <- g.drain() }()
+	g.draining()
+	if open := len(g.watch.open()); open != 1 {
+		t.Errorf("%d calls are open while an answer is being written", open)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || int64(len(text)) != answer.ContentLength {
+		t.Errorf("got %d of %d bytes: %v", len(text), answer.ContentLength, err)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -86,6 +86,39 @@ func TestBudgetIsSharedByCalls(t *testing.T) {
 	holder.finish()
 }
 
+// A batch that finds no slot waits for one, as long as for the budget, and books
+// the wait as queue.
+func TestSlotsAreWaitedFor(t *testing.T) {
+	g := start(t, Config{QueueTimeout: 200 * time.Millisecond}, map[string]body{"echo": echo})
+	route, err := g.resolve("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := codec.NewStore(codec.StoreConfig{LimitBytes: 1 << 20, LimitName: inflightBytesName})
+	route.backend.(*backend).slots = store
+	taken, err := store.Get(900 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := g.open("echo")
+	late.send(big(300 << 10))
+	late.failure("ResourceExhausted", udfgate.QueueFull, "echo: slots are full: wanted ")
+
+	patient := g.open("echo")
+	patient.send(big(300 << 10))
+	g.await("the batch to be there", func(x *exchange) bool { return x.arrived })
+	taken.Release()
+	if got, err := patient.receive(); err != nil || len(got) != 300<<10/8 {
+		t.Errorf("after the slot came back: %d values, %v", len(got), err)
+	}
+	if b := patient.finish(); b.QueueNS <= 0 {
+		t.Errorf("bill %s", b.JSON())
+	}
+	never := g.open("echo")
+	never.send(big(1<<20 + 8))
+	never.failure("ResourceExhausted", udfgate.QueueFull, "echo: slots are full: wanted ")
+}
+
 // A client that writes everything before it reads would wait for the gateway,
 // which waits for the client: it gets a named error instead.
 func TestClientThatDoesNotRead(t *testing.T) {

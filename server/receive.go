@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -308,54 +307,6 @@ func (x *exchange) take() (*walk, error) {
 		return nil, x.addDictionary()
 	}
 	return x.decode()
-}
-
-// admitUnpacked has the bytes of a packed body granted before it is unpacked.
-func (x *exchange) admitUnpacked() error {
-	in, config := x.in, &x.server.config
-	if in.header.Compression == codec.CompressionNone {
-		return nil
-	}
-	more, err := in.decoder.UnpackedBytes(&in.data, &in.header, in.pieces)
-	if err != nil {
-		return err
-	}
-	if granted, _ := x.server.budget.settle(0, more, config.QueueTimeout, x.finished, x.ctx.Done()); !granted {
-		return x.server.inflightFull(x.ctx, fmt.Sprintf("for a body of %d bytes unpacked", more))
-	}
-	in.held += more
-	return nil
-}
-
-// addDictionary takes a dictionary; it stays in the budget until the stream ends.
-func (x *exchange) addDictionary() error {
-	in := x.in
-	err := in.decoder.AddDictionary(&in.data, &in.header, in.pieces, &in.known)
-	in.knownHeld = x.server.budget.resize(in.knownHeld, in.known.Bytes())
-	return err
-}
-
-// decode copies the batch of a message into a slot.
-func (x *exchange) decode() (*walk, error) {
-	in := x.in
-	batch, err := in.decoder.Decode(&in.data, &in.header, in.pieces, &in.known, x.route.backend.Slots())
-	if err != nil {
-		return nil, err
-	}
-	in.batch = batch
-	w := &walk{x: x, batch: batch, messageBytes: in.bytes, held: in.held}
-	if len(in.data.AppMetadata) > 0 {
-		w.app = bytes.Clone(in.data.AppMetadata) // it lies in buffers that are freed
-	}
-	from := in.at
-	w.call.Timeline.From, w.call.Timeline.Off = from, x.server.config.BillOff
-	if in.admitted > 0 {
-		w.addConversion(from, in.asked)
-		w.call.Timeline.Add(udfgate.StateQueue, in.asked, in.admitted)
-		from = in.admitted
-	}
-	w.addConversion(from, clock.Now())
-	return w, nil
 }
 
 // describeTo takes the descriptor of a message: the first one names the

@@ -59,19 +59,28 @@ func (c *callCmd) Run(con *console) error {
 	if err != nil {
 		return callFailed(err)
 	}
-	source, closeSource, err := c.source(con, function, file)
+	in, err := c.open(ctx, con, function, file)
+	if ctx.Err() != nil {
+		err = errInterrupted
+	}
 	if err != nil {
 		return err
 	}
-	defer closeSource()
+	defer in.close()
 	out := bufio.NewWriter(con.out)
 	var answers printer = file
 	if file == nil {
 		answers = c.printer(out, function)
-	} else if err := file.open(source.Kept(), c.answers(function)); err != nil {
+	} else if err := file.open(in.Kept(), c.answers(function)); err != nil {
 		return err
 	}
-	o, err := c.run(ctx, con, job{gate: gate, function: function, source: source, batchRows: c.BatchRows, onError: udfgate.OnError(c.OnError)}, answers)
+	o, err := c.run(ctx, con, job{
+		gate: gate, function: function, source: in, letGo: in.letGo,
+		batchRows: c.BatchRows, onError: udfgate.OnError(c.OnError),
+	}, answers)
+	if err != nil && ctx.Err() != nil {
+		err = errInterrupted
+	}
 	if c.Bill && o.bill != nil {
 		err = errors.Join(err, c.printBill(con, out, o))
 	}
@@ -142,8 +151,17 @@ func (c *callCmd) answers(f *client.Function) []arrow.Field {
 	return []arrow.Field{result, {Name: "error", Type: arrow.BinaryTypes.String, Nullable: true}}
 }
 
-// source opens what --args or --input names, as rows of the function's types.
-func (c *callCmd) source(con *console, f *client.Function, out *outputFile) (tabular.Source, func(), error) {
+// input is the rows of a call, and what they are read from.
+type input struct {
+	named
+	close func()
+	// letGo makes a Next that waits for rows return; nil where none ever waits.
+	letGo func()
+}
+
+// open opens what --args or --input names, as rows of the function's types.
+// Waiting for them ends with ctx.
+func (c *callCmd) open(ctx context.Context, con *console, f *client.Function, out *outputFile) (*input, error) {
 	o := tabular.Options{Columns: c.Columns, Null: c.CSVNull, File: c.Input}
 	if out != nil {
 		o.Keep = tabular.KeepColumns
@@ -151,43 +169,64 @@ func (c *callCmd) source(con *console, f *client.Function, out *outputFile) (tab
 			o.Adds = append(o.Adds, field.Name)
 		}
 	}
+	in := &input{named: named{hint: signatureHint(f)}, close: func() {}}
 	if c.Args != "" {
 		rows, err := tabular.NewJSONRows(strings.NewReader(c.Args), f.Args, o)
 		if err != nil {
-			return nil, nil, usage("--args", err, signatureHint(f))
+			return nil, usage("--args", err, in.hint)
 		}
-		return named{rows, "--args", signatureHint(f)}, func() {}, nil
+		in.Source, in.name = rows, "--args"
+		return in, nil
 	}
 	format, err := c.format(&o)
 	if err != nil {
-		return nil, nil, usage(c.Input, err, "")
+		return nil, usage(c.Input, err, "--input-format says what it is, whatever its name")
+	}
+	if c.Input == "-" && c.InputFormat == "" {
+		in.hint += "\nstdin is taken as CSV; --input-format says otherwise"
 	}
 	// A file of text that becomes one of its own kind stays as it is written.
 	if out != nil && out.format == format && (format == tabular.FormatCSV || format == tabular.FormatJSONL) {
 		o.Keep = tabular.KeepText
 	}
-	r, name, closeFile := con.in, "stdin", func() {}
-	if c.Input != "-" {
-		file, err := os.Open(c.Input)
-		if err != nil {
-			return nil, nil, usage(c.Input, cause(err), "")
-		}
-		r, name = file, c.Input
-		closeFile = func() { _ = file.Close() } // only read: nothing can be lost
-		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-			o.Size = info.Size()
-		}
-	}
-	s, err := tabular.Open(r, format, f.Args, o)
+	r, size, err := in.reader(con.in, c.Input)
 	if err != nil {
-		closeFile()
-		return nil, nil, usage(name, cause(err), signatureHint(f))
+		return nil, usage(c.Input, cause(err), "")
 	}
-	if note := s.Note(); note != "" {
+	o.Size = size
+	if in.letGo != nil {
+		context.AfterFunc(ctx, in.letGo)
+	}
+	if in.Source, err = tabular.Open(r, format, f.Args, o); err != nil {
+		in.close()
+		return nil, usage(in.name, cause(err), in.hint)
+	}
+	if note := in.Note(); note != "" {
 		// The answers do not depend on it, so a stderr that cannot be written is no error.
-		_, _ = fmt.Fprintf(con.err, "udfgate: %s: %s (--columns names them)\n", name, note)
+		_, _ = fmt.Fprintf(con.err, "udfgate: %s: %s (--columns names them)\n", in.name, note)
 	}
-	return named{s, name, signatureHint(f)}, closeFile, nil
+	return in, nil
+}
+
+// reader opens the file of that name, or takes stdin. size is 0 where it is
+// not known.
+func (in *input) reader(stdin io.Reader, name string) (r io.Reader, size int64, err error) {
+	if name == "-" {
+		in.name = "stdin"
+		r, in.letGo = letGo(stdin)
+		return r, 0, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	in.name = name
+	in.close = func() { _ = file.Close() } // only read: nothing can be lost
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		return file, info.Size(), nil
+	}
+	in.letGo = in.close // a pipe, in which somebody may wait
+	return file, 0, nil
 }
 
 // format is what --input is.

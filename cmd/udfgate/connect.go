@@ -55,10 +55,11 @@ func dial(ctx context.Context, addr string) (*client.Client, error) {
 	defer cancel()
 	gate, err := client.Connect(ctx, addr)
 	if errors.Is(err, client.ErrUnreachable) {
-		return nil, &failure{
-			code: exitNoGate, err: err,
-			hint: "start one with udfgate serve FILE.py, or give --addr or --serve FILE.py",
+		hint := "start one with udfgate serve FILE.py, or give --addr or --serve FILE.py"
+		if strings.Contains(err.Error(), "HTTP/1.1") {
+			hint = "HTTP is spoken there; --addr takes a Flight address, one of serve --listen"
 		}
+		return nil, &failure{code: exitNoGate, err: err, hint: hint}
 	}
 	if err != nil {
 		return nil, callFailed(err)
@@ -99,7 +100,7 @@ func embed(ctx context.Context, con *console, paths []string, python string) (ad
 	addr = "unix:" + filepath.Join(dir, "flight.sock")
 	g, err := startGateway(ctx, settings{
 		paths: paths, python: python, cores: runtime.GOMAXPROCS(0), log: log, listen: []string{addr}, http: "off",
-		timeout: timeoutDefault, queueTimeout: queueTimeoutDefault, drainTimeout: drainTimeoutDefault,
+		timeout: timeoutDefault, queueTimeout: queueTimeoutDefault, startTimeout: startTimeoutDefault, drainTimeout: drainTimeoutDefault,
 		maxQueue: maxQueueDefault, messageBytesMax: messageBytesMaxDefault, batchRowsMax: batchRowsMaxDefault,
 		inflightBytesMax: inflightDefault(), openStreamsMax: openStreamsMaxDefault,
 		config: con.config, debug: con.debug,

@@ -34,7 +34,7 @@ type settings struct {
 	http     string
 	insecure bool
 
-	timeout, queueTimeout, drainTimeout time.Duration
+	timeout, queueTimeout, startTimeout, drainTimeout time.Duration
 
 	maxQueue                                        int
 	messageBytesMax, batchRowsMax, inflightBytesMax int64
@@ -136,8 +136,9 @@ func (g *gateway) startPool(ctx context.Context, files *served, python string, m
 	p, err := pool.New(ctx, pool.Config{
 		Name: poolDefault, Launcher: launcher{}, Python: python, Files: files.modules, Path: files.path,
 		Overrides: g.set.config.overrides(), WorkersMax: g.set.workers,
-		Timeout: g.set.timeout, QueueTimeout: g.set.queueTimeout, QueueLenMax: g.set.maxQueue,
-		AnswerBytesMax: g.set.messageBytesMax, SlotLimitBytes: g.set.inflightBytesMax, SlotLimitName: "--max-inflight-bytes", PrivateArenas: g.set.debug.privateArenas, BillOff: g.set.debug.billOff,
+		Timeout: g.set.timeout, QueueTimeout: g.set.queueTimeout, StartTimeout: g.set.startTimeout, QueueLenMax: g.set.maxQueue,
+		AnswerBytesMax: g.set.messageBytesMax, SlotLimitBytes: g.set.inflightBytesMax, SlotLimitName: "--max-inflight-bytes",
+		PrivateArenas: g.set.debug.privateArenas, BillOff: g.set.debug.billOff,
 		Logger: g.set.log, Observer: m,
 	})
 	if err != nil {
@@ -171,8 +172,9 @@ func (g *gateway) serverConfig(m *metrics.Metrics) server.Config {
 		Listen: g.set.listen, HTTP: g.set.http, Insecure: g.set.insecure,
 		MessageBytesMax: g.set.messageBytesMax, BatchRowsMax: g.set.batchRowsMax, InflightBytesMax: g.set.inflightBytesMax,
 		QueueTimeout: g.set.queueTimeout, DrainTimeout: cmp.Or(g.set.drainTimeout, server.DrainNow), // 0s was asked for
-		Window: min(g.set.workers, server.WindowDefault), ConnectionsMax: g.set.connectionsMax, OpenStreamsMax: g.set.openStreamsMax, BillOff: g.set.debug.billOff,
-		Logger: g.set.log, Metrics: m,
+		Window: min(g.set.workers, server.WindowDefault), ConnectionsMax: g.set.connectionsMax, OpenStreamsMax: g.set.openStreamsMax,
+		BillOff: g.set.debug.billOff,
+		Logger:  g.set.log, Metrics: m,
 	}
 }
 
@@ -203,6 +205,10 @@ func loadHint(e *pool.LoadError, python string, files *served) string {
 		return "a file is loaded on its own; a module of a package is served by its name: udfgate serve pkg.module"
 	case e.Class == "ModuleNotFoundError":
 		return "workers run " + python + "; --python PATH takes the environment that has it"
+	case e.Class == "FileNotFoundError":
+		return "workers run in an empty folder of their own; Path(__file__).with_name(NAME) is a file beside this one"
+	case e.Class == "KeyError" && strings.Contains(e.Traceback, "environ["):
+		return "of the gateway's environment, workers see PATH, LANG and TZ alone"
 	}
 	return ""
 }

@@ -51,7 +51,7 @@ func open(t *testing.T, source string, timeout time.Duration) *gateway {
 	g, err := startGateway(t.Context(), settings{
 		paths: []string{file}, python: "python3", workers: 2, cores: 2,
 		log: slog.New(slog.DiscardHandler), listen: []string{"unix:" + filepath.Join(dir, "s")}, http: "127.0.0.1:0",
-		timeout: timeout, queueTimeout: queueTimeoutDefault, drainTimeout: drainTimeoutDefault,
+		timeout: timeout, queueTimeout: queueTimeoutDefault, startTimeout: startTimeoutDefault, drainTimeout: drainTimeoutDefault,
 		maxQueue: maxQueueDefault, messageBytesMax: messageBytesMaxDefault, batchRowsMax: batchRowsMaxDefault,
 		inflightBytesMax: 1 << 30,
 	})

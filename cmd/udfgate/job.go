@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/udfgate/udfgate"
@@ -25,6 +26,8 @@ type job struct {
 	source    tabular.Source // its errors are the job's, as they are
 	batchRows int
 	onError   udfgate.OnError // empty: the function's own
+	// letGo, if not nil, makes a Next of source that waits for its input return.
+	letGo func()
 	// each is given every batch with its answer, in order. Neither is valid
 	// after it returns.
 	each func(in *tabular.Rows, out *client.Result) error
@@ -78,6 +81,7 @@ type flow struct {
 	stream   *client.Stream
 	pending  chan *tabular.Rows // sent, not yet answered; bounds the window
 	inputErr error
+	over     atomic.Bool // the call has failed: what the source says is of no interest
 }
 
 func (f *flow) send(batch *tabular.Rows) error {
@@ -89,6 +93,12 @@ func (f *flow) send(batch *tabular.Rows) error {
 		}
 		var err error
 		batch, err = f.source.Next(f.batchRows)
+		if f.over.Load() {
+			if batch != nil {
+				batch.Release()
+			}
+			return nil
+		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			f.inputErr = err
 			f.stream.Close()
@@ -101,7 +111,11 @@ func (f *flow) send(batch *tabular.Rows) error {
 func (f *flow) receive(o *outcome) error {
 	err := f.answers(o)
 	if err != nil {
+		f.over.Store(true)
 		f.stream.Close() // the sender may be waiting for the gateway to read
+		if f.letGo != nil {
+			f.letGo() // or for rows to come
+		}
 	}
 	for batch := range f.pending { // frees the sender, which waits for room here
 		batch.Release()

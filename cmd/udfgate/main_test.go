@@ -109,8 +109,8 @@ func TestDefaults(t *testing.T) {
 	if _, err := parser.Parse([]string{"demo"}); err != nil {
 		t.Fatal(err)
 	}
-	got := []any{c.Demo.Data, c.Serve.Timeout, c.Serve.QueueTimeout, c.Serve.DrainTimeout, c.Serve.MaxQueue, int64(c.Serve.MaxMessageBytes), c.Serve.MaxBatchRows, c.Serve.MaxStreams}
-	want := []any{demoData, timeoutDefault, queueTimeoutDefault, drainTimeoutDefault, maxQueueDefault, int64(messageBytesMaxDefault), batchRowsMaxDefault, openStreamsMaxDefault}
+	got := []any{c.Demo.Data, c.Serve.Timeout, c.Serve.QueueTimeout, c.Serve.StartTimeout, c.Serve.DrainTimeout, c.Serve.MaxQueue, int64(c.Serve.MaxMessageBytes), c.Serve.MaxBatchRows, c.Serve.MaxStreams}
+	want := []any{demoData, timeoutDefault, queueTimeoutDefault, startTimeoutDefault, drainTimeoutDefault, maxQueueDefault, int64(messageBytesMaxDefault), batchRowsMaxDefault, openStreamsMaxDefault}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("flags %v, constants %v", got, want)
 	}

@@ -18,6 +18,7 @@ import (
 const (
 	timeoutDefault         = 30 * time.Second
 	queueTimeoutDefault    = 10 * time.Second
+	startTimeoutDefault    = 30 * time.Second
 	drainTimeoutDefault    = 25 * time.Second
 	maxQueueDefault        = pool.QueueLenDefault
 	messageBytesMaxDefault = 256 << 20
@@ -40,6 +41,7 @@ type serveCmd struct {
 	MaxQueue     int           `default:"4096" placeholder:"N" help:"Most chunks that wait for a worker (${default})."`
 	Timeout      time.Duration `default:"30s" placeholder:"D" help:"Time limit of a chunk (${default})."`
 	QueueTimeout time.Duration `default:"10s" placeholder:"D" help:"Longest wait for a worker (${default})."`
+	StartTimeout time.Duration `default:"30s" placeholder:"D" help:"Longest start of a worker, its imports included (${default})."`
 	DrainTimeout time.Duration `default:"25s" placeholder:"D" help:"Longest wait for calls in flight at the end (${default})."`
 
 	MaxMessageBytes  size `default:"256MiB" placeholder:"SIZE" help:"Largest message (${default})."`
@@ -77,6 +79,8 @@ func (s *serveCmd) Validate() error {
 		return fmt.Errorf("--max-batch-rows: wanted at least 1, got %d", s.MaxBatchRows)
 	case s.Timeout <= 0:
 		return fmt.Errorf("--timeout: wanted more than 0s, got %s", s.Timeout)
+	case s.StartTimeout <= 0:
+		return fmt.Errorf("--start-timeout: wanted more than 0s, got %s", s.StartTimeout)
 	case s.QueueTimeout <= 0:
 		return fmt.Errorf("--queue-timeout: wanted more than 0s, got %s", s.QueueTimeout)
 	case s.DrainTimeout < 0:
@@ -133,8 +137,13 @@ func (s *serveCmd) Run(con *console) error {
 		return &failure{code: exitFailed, what: "serve", err: err}
 	case <-ctx.Done():
 	}
-	restore() // from here on a second signal kills
-	if err := g.drain(context.Background()); err != nil {
+	// A second signal cuts off what is in flight, so that workers, their folder
+	// and the ready file go all the same; a third one kills.
+	hurry, restoreHurry := interruptible()
+	defer restoreHurry()
+	context.AfterFunc(hurry, restoreHurry)
+	restore()
+	if err := g.drain(hurry); err != nil {
 		log.Warn("calls were cut off", slog.Any("error", err))
 	}
 	log.Info("stopped")
@@ -170,7 +179,7 @@ func (s *serveCmd) settings(con *console, log *slog.Logger) settings {
 	return settings{
 		paths: s.Paths, python: s.Python, workers: s.Workers, cores: takeCores(), log: log,
 		listen: s.Listen, http: s.HTTP, insecure: s.Insecure,
-		timeout: s.Timeout, queueTimeout: s.QueueTimeout, drainTimeout: s.DrainTimeout,
+		timeout: s.Timeout, queueTimeout: s.QueueTimeout, startTimeout: s.StartTimeout, drainTimeout: s.DrainTimeout,
 		maxQueue: s.MaxQueue, messageBytesMax: int64(s.MaxMessageBytes),
 		batchRowsMax: int64(s.MaxBatchRows), inflightBytesMax: inflight,
 		connectionsMax: s.MaxConnections, openStreamsMax: s.MaxStreams,

@@ -58,7 +58,7 @@ func positionNote(header []string, fields []arrow.Field) string {
 	if len(fields) == 1 {
 		first = "first column"
 	}
-	return fmt.Sprintf("no column %q: taking the %s by position: %s", fields[missing].Name, first, strings.Join(pairs, ", "))
+	return fmt.Sprintf("no column %q: taking the %s by position: %s%s", fields[missing].Name, first, strings.Join(pairs, ", "), otherSeparator(header))
 }
 
 // otherSeparator is what to add where one column looks like several.

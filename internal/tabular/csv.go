@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
+
+// nullSpellings are what other programs write for null, and no number is.
+var nullSpellings = []string{"NA", "N/A", "NULL", "null", "None", "-"}
 
 // CSV reads a file with a header row. An empty field is null, "" is the empty
 // text.
@@ -109,6 +113,9 @@ func (c *CSV) add(cells []cell) error {
 			continue
 		}
 		if err := appendText(b, string(cell.text)); err != nil {
+			if !cell.quoted && slices.Contains(nullSpellings, string(cell.text)) {
+				err = fmt.Errorf("%w; --csv-null %[2]s takes it as null", err, cell.text)
+			}
 			return &CellError{Where: c.line(), Column: columnAt(at+1, c.names[at]), Err: err}
 		}
 	}

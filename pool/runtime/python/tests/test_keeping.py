@@ -1,5 +1,6 @@
 """Keep going: a failed row is null, the rows after it run, and a second column says what each failed with."""
 
+import os
 import unittest
 
 from case import WorkerCase
@@ -8,6 +9,8 @@ from gateway import NEED, RECODE, REFUSE
 KEEP, MEASURE = 2, 1
 
 SOURCE = """
+import resource
+
 from udfgate import udf
 
 runs = []
@@ -54,6 +57,24 @@ thirds = udf(name="thirds", input_types=["int64"], result_type="int64 NOT NULL")
 thirds_text = udf(name="thirds_text", input_types=["int64"], result_type="utf8 NOT NULL")(
     lambda number: str(check(number)))
 misfits = udf(name="misfits", input_types=["int64"], result_type="int8 NOT NULL")(lambda number: number)
+
+def room(size):
+    if size >= 0:
+        with open("/proc/self/statm") as file:
+            size += int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+
+@udf(input_types=["int64"], result_type="utf8")
+def large(number):
+    if number == 0:
+        room(40 << 20)
+    return "x" * (2 << 20) + str(number)
+
+@udf
+def unbound() -> bool:
+    room(resource.RLIM_INFINITY)
+    return True
+
 long = udf(name="long", input_types=["int64"], result_type="int64")(lambda number: int("x" * 5000))
 
 @udf
@@ -115,6 +136,13 @@ class KeepGoing(WorkerCase):
                     self.assertEqual(
                         {r: t for r, t in enumerate(why) if t}, {at: "ZeroDivisionError: division by zero"}
                     )
+
+    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "the limit is set from what /proc says")
+    def test_no_memory_for_the_answer(self):
+        got = self.gate.call("large", list(range(16)), flags=KEEP)
+        self.assertEqual(self.gate.call("unbound", rows=1).values, [True])
+        (error,) = got.segments[0].errors
+        self.assertEqual((error.kind, error.name), (3, "MemoryError"))
 
     def test_misfits_of_every_type(self):
         for kind, bad, text in (

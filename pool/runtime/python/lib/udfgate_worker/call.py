@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.arenas import Arenas
-from udfgate_worker.errors import encode_failed, no_row, raised
+from udfgate_worker.errors import all_rows, encode_failed, no_row, raised
 from udfgate_worker.frames import (
     BLOCK_ROWS_MAX,
     CALL_BYTES,
@@ -219,6 +219,8 @@ class Calls:
             return again
         except TooLarge:
             return Outcome(TOO_LARGE, outcome.lo)
+        except MemoryError as e:
+            return Outcome(FAILED, outcome.lo, 0, None, all_rows(e))
 
     def _recode_segment(self, answer: Answer, outcome: Outcome, blocks: list, _texts: list) -> Outcome:
         if outcome.column is None:

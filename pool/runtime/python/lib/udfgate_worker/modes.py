@@ -78,11 +78,11 @@ def run_special(
     except Stopped as e:
         failure = _first(encoder, row, e)
     except MemoryError as e:
-        failure = raised(row, e)
+        failure = all_rows(e) if keep else raised(row, e)  # a row that fails alone does not end what keeps going
     except BaseException as e:
         if not putting:  # not over the body's values: a column that cannot be read
             raise
-        failure = encode_failed(row, e)
+        failure = all_rows(e) if keep else encode_failed(row, e)
     finally:
         times.decode += clock.decode
         times.body += clock.body
