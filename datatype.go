@@ -195,7 +195,7 @@ type Type struct {
 // names and metadata of items and entries, and nullability, do not count; the
 // names of a struct's members do not either: engines send their own.
 func (t Type) Equal(o Type) bool {
-	if t.Kind != o.Kind || t.Unit != o.Unit || t.Zone != o.Zone || t.Precision != o.Precision ||
+	if t.Kind != o.Kind || t.Unit != o.Unit || !SameZone(t.Zone, o.Zone) || t.Precision != o.Precision ||
 		t.Scale != o.Scale || t.Size != o.Size || len(t.Children) != len(o.Children) {
 		return false
 	}
@@ -205,6 +205,18 @@ func (t Type) Equal(o Type) bool {
 		}
 	}
 	return true
+}
+
+// SameZone reports whether two zones are one: the spellings of UTC are.
+func SameZone(a, b string) bool { return a == b || isUTC(a) && isUTC(b) }
+
+func isUTC(zone string) bool {
+	switch zone {
+	case "UTC", "Etc/UTC", "Z", "+00:00", "-00:00":
+		return true
+	default:
+		return false
+	}
 }
 
 // String is the type as messages and signatures show it: int64,

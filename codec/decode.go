@@ -317,7 +317,7 @@ func accepts(declared, sent *udfgate.Type) bool {
 
 // sameParameters compares what Equal does, but for what is below.
 func sameParameters(a, b *udfgate.Type) bool {
-	return a.Unit == b.Unit && a.Zone == b.Zone && a.Precision == b.Precision && a.Scale == b.Scale && a.Size == b.Size
+	return a.Unit == b.Unit && udfgate.SameZone(a.Zone, b.Zone) && a.Precision == b.Precision && a.Scale == b.Scale && a.Size == b.Size
 }
 
 // family is the kind that stands for all that hold the same sort of values.

@@ -74,9 +74,12 @@ func (p *Pool) newChunk(call *udfgate.Call, in *codec.Batch) (*chunk, error) {
 		return c, nil
 	}
 	from := clock.Now()
-	err := p.admit()
+	err := codec.CheckMaps(in)
 	if err == nil {
-		if s.rendered, err = p.slots.Get(size); err != nil && udfgate.AsError(err).Reason == udfgate.QueueFull {
+		err = p.admit()
+	}
+	if err == nil {
+		if s.rendered, err = p.slots.Get(size); err != nil && udfgate.AsError(err).Reason == udfgate.QueueFull && s.plainText() {
 			err = nil
 		}
 	}
@@ -174,6 +177,17 @@ func (s *segment) renderedBytes() int64 {
 		}
 	}
 	return size
+}
+
+// plainText reports whether the columns to render are text and binary, which
+// workers of row and list functions also read in Arrow form.
+func (s *segment) plainText() bool {
+	for i := range s.batch.Columns {
+		if t := s.batch.Columns[i].Type; codec.Rendered(t) && t.Kind != udfgate.Utf8 && t.Kind != udfgate.Binary {
+			return false
+		}
+	}
+	return true
 }
 
 // alignUp is the next start of a rendered column: an index is u64.

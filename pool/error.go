@@ -147,7 +147,7 @@ func errBody(e *rowError, mode udfgate.Mode) *udfgate.Error {
 	}
 	if e.kind == errorNoRow {
 		out.Row = udfgate.NoRow
-		if class == "" && mode != udfgate.ModeList {
+		if class == "" && mode == udfgate.ModeRow {
 			out.Reason = udfgate.Internal
 		}
 	}

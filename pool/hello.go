@@ -166,12 +166,17 @@ func parseLoaded(payload []byte) (*loadedSet, error) {
 	return set, nil
 }
 
+// served reports modes that a worker may serve a function in.
+func served(m udfgate.Mode) bool {
+	return m == udfgate.ModeRow || m == udfgate.ModeList || m.Vector()
+}
+
 func (lf *loadedFunction) function() (*udfgate.Function, error) {
 	switch {
 	case lf.Name == "" || lf.Module == "":
 		return nil, fmt.Errorf("wanted a name and a module, got %q and %q", lf.Name, lf.Module)
-	case lf.Mode != string(udfgate.ModeRow) && lf.Mode != string(udfgate.ModeList):
-		return nil, fmt.Errorf("wanted mode row or list, got %q", lf.Mode)
+	case !served(udfgate.Mode(lf.Mode)):
+		return nil, fmt.Errorf("wanted mode row, list, arrow, numpy, pandas or polars, got %q", lf.Mode)
 	case lf.Kind != "scalar":
 		return nil, fmt.Errorf("wanted kind scalar, got %q", lf.Kind)
 	case lf.TimeoutNS < 0:

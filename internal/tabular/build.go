@@ -7,6 +7,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/internal/arrowtype"
 )
 
 // jsonMark is the metadata of a text column whose values are JSON, as Arrow
@@ -16,9 +18,10 @@ var jsonMark = arrow.NewMetadata([]string{"ARROW:extension:name", "ARROW:extensi
 // table gathers rows of text into batches.
 type table struct {
 	schema *arrow.Schema
-	build  *array.RecordBuilder
+	build  builders
 	rows   int
 	bytes  int
+	blanks int // bytes that nulls took, which no text stands for
 	most   int // BatchBytesMax, less in tests
 
 	// With KeepColumns: of each column of the file, the argument that it feeds,
@@ -31,21 +34,32 @@ type table struct {
 }
 
 func newTable(fields []arrow.Field) (*table, error) {
+	t := &table{schema: argsSchema(fields), most: BatchBytesMax}
 	for _, f := range fields {
-		if !supported(f.Type) {
-			return nil, fmt.Errorf("column %q: text cannot be read as %s yet", f.Name, f.Type)
+		if err := readable(f.Type); err != nil {
+			return nil, fmt.Errorf("column %q: %w", f.Name, err)
 		}
+		b := array.NewBuilder(memory.DefaultAllocator, f.Type)
+		if _, extended := f.Metadata.GetValue(udfgate.ExtensionKey); extended || !simple(f.Type) {
+			b = newValueBuilder(b, f, &t.blanks)
+		}
+		t.build = append(t.build, b)
 	}
-	schema := argsSchema(fields)
-	return &table{schema: schema, most: BatchBytesMax, build: array.NewRecordBuilder(memory.DefaultAllocator, schema)}, nil
+	return t, nil
 }
+
+// builders are those of the fields.
+type builders []array.Builder
+
+// Field is the builder of a field.
+func (b builders) Field(i int) array.Builder { return b[i] }
 
 // argsSchema is the fields as rows carry them. They may hold nulls whatever the
 // function declares: what a null means is the function's affair.
 func argsSchema(fields []arrow.Field) *arrow.Schema {
 	nullable := make([]arrow.Field, len(fields))
 	for i, f := range fields {
-		nullable[i] = arrow.Field{Name: f.Name, Type: f.Type, Nullable: true}
+		nullable[i] = arrow.Field{Name: f.Name, Type: f.Type, Nullable: true, Metadata: f.Metadata}
 	}
 	return arrow.NewSchema(nullable, nil)
 }
@@ -59,7 +73,8 @@ func (t *table) keepColumns(header []string, pick []int, mark arrow.Metadata) {
 	for i, name := range header {
 		t.arg[i] = slices.Index(pick, i)
 		if t.arg[i] >= 0 {
-			fields[i] = arrow.Field{Name: name, Type: t.schema.Field(t.arg[i]).Type, Nullable: true}
+			field := t.schema.Field(t.arg[i])
+			fields[i] = arrow.Field{Name: name, Type: field.Type, Nullable: true, Metadata: field.Metadata}
 			continue
 		}
 		fields[i] = arrow.Field{Name: name, Type: arrow.BinaryTypes.String, Nullable: true, Metadata: mark}
@@ -72,13 +87,13 @@ func (t *table) keepText() {
 	t.text = array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
 }
 
-func (t *table) full(rowsMax int) bool { return t.rows >= rowsMax || t.bytes >= t.most }
+func (t *table) full(rowsMax int) bool { return t.rows >= rowsMax || t.bytes+t.blanks >= t.most }
 
-// take ends the batch. RecordBuilder derives the row count from its columns,
+// take ends the batch. A RecordBuilder derives the row count from its columns,
 // of which a function without arguments has none.
 func (t *table) take() *Rows {
-	columns := make([]arrow.Array, len(t.build.Fields()))
-	for i, b := range t.build.Fields() {
+	columns := make([]arrow.Array, len(t.build))
+	for i, b := range t.build {
 		columns[i] = b.NewArray()
 		defer columns[i].Release()
 	}
@@ -98,11 +113,12 @@ func (t *table) take() *Rows {
 	if t.text != nil {
 		rows.Text = t.text.NewBinaryArray()
 	}
-	t.rows, t.bytes = 0, 0
+	t.rows, t.bytes, t.blanks = 0, 0, 0
 	return rows
 }
 
-func supported(t arrow.DataType) bool {
+// simple are the types that a word of text stands for.
+func simple(t arrow.DataType) bool {
 	switch t.ID() {
 	case arrow.BOOL, arrow.INT8, arrow.INT16, arrow.INT32, arrow.INT64, arrow.UINT8, arrow.UINT16, arrow.UINT32,
 		arrow.UINT64, arrow.FLOAT32, arrow.FLOAT64, arrow.STRING, arrow.BINARY:
@@ -110,3 +126,6 @@ func supported(t arrow.DataType) bool {
 	}
 	return false
 }
+
+// canonical are the types that an argument may have.
+func canonical(t arrow.DataType) bool { return arrowtype.Of(t).Kind.Canonical() }

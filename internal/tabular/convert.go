@@ -7,7 +7,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/udfgate/udfgate/internal/arrowtype"
 )
 
 // place is where in a file columns come from, for errors.
@@ -26,19 +26,24 @@ func (p place) cell(field, i int, err error) error {
 // values the field's cannot hold.
 func convertible(fields, columns []arrow.Field, pick []int) error {
 	for i, column := range pick {
-		if have := columns[column].Type; !fits(fields[i].Type, have) {
-			return fmt.Errorf("%s: wanted %s, got %s", columnAt(column+1, columns[column].Name), fields[i].Type, have)
+		if have := columns[column]; !fits(fields[i].Type, have.Type) {
+			return fmt.Errorf("%s: wanted %s, got %s", columnAt(column+1, have.Name), arrowtype.Name(fields[i]), arrowtype.Name(have))
 		}
 	}
 	return nil
 }
 
 // fits is true if every value of the type have may be one of want: integers
-// of any width, the shorter float, and text and bytes in whatever form they
-// lie. Whether an integer is within the range is seen when it is there.
+// of any width, shorter floats, text, bytes and lists in whatever form they
+// lie, and what is nested if that is so of all that is in it. Names of members do not
+// count: columns are taken by position. Whether an integer is within the range
+// is seen when it is there.
 func fits(want, have arrow.DataType) bool {
 	if arrow.TypeEqual(want, have) {
-		return true
+		return canonical(want)
+	}
+	if e, ok := want.(arrow.ExtensionType); ok {
+		return fits(e.StorageType(), have)
 	}
 	switch t := have.(type) {
 	case arrow.ExtensionType:
@@ -48,17 +53,76 @@ func fits(want, have arrow.DataType) bool {
 	case *arrow.RunEndEncodedType:
 		return fits(want, t.Encoded())
 	case *arrow.NullType:
-		return supported(want)
+		return canonical(want)
 	}
-	switch want.ID() {
-	case arrow.STRING:
-		return have.ID() == arrow.LARGE_STRING || have.ID() == arrow.STRING_VIEW
-	case arrow.BINARY:
-		return have.ID() == arrow.LARGE_BINARY || have.ID() == arrow.BINARY_VIEW
-	case arrow.FLOAT64:
-		return have.ID() == arrow.FLOAT32
+	if arrow.IsNested(want.ID()) {
+		return fitsNested(want, have)
 	}
-	return arrow.IsInteger(want.ID()) && arrow.IsInteger(have.ID())
+	f := family(want.ID())
+	if f == 0 || f != family(have.ID()) {
+		return false
+	}
+	return f != arrow.FLOAT64 || bitWidth(want) > bitWidth(have)
+}
+
+func bitWidth(t arrow.DataType) int {
+	if f, ok := t.(arrow.FixedWidthDataType); ok {
+		return f.BitWidth()
+	}
+	return 0
+}
+
+// family is the type that stands for all that hold the same sort of values,
+// 0 if a type is the only one of its sort.
+func family(t arrow.Type) arrow.Type {
+	switch t {
+	case arrow.STRING, arrow.LARGE_STRING, arrow.STRING_VIEW:
+		return arrow.STRING
+	case arrow.BINARY, arrow.LARGE_BINARY, arrow.BINARY_VIEW:
+		return arrow.BINARY
+	case arrow.FLOAT16, arrow.FLOAT32, arrow.FLOAT64:
+		return arrow.FLOAT64
+	case arrow.LIST, arrow.LARGE_LIST, arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW:
+		return arrow.LIST
+	case arrow.FIXED_SIZE_LIST, arrow.STRUCT, arrow.MAP:
+		return t
+	}
+	if arrow.IsInteger(t) {
+		return arrow.INT64
+	}
+	return 0
+}
+
+// fitsNested compares what has others below it.
+func fitsNested(want, have arrow.DataType) bool {
+	f := family(want.ID())
+	if f == 0 || f != family(have.ID()) {
+		return false
+	}
+	if f == arrow.FIXED_SIZE_LIST && want.(*arrow.FixedSizeListType).Len() != have.(*arrow.FixedSizeListType).Len() {
+		return false
+	}
+	wanted, had := inner(want), inner(have)
+	if len(wanted) != len(had) {
+		return false
+	}
+	for i := range wanted {
+		if !fits(wanted[i].Type, had[i].Type) {
+			return false
+		}
+	}
+	return true
+}
+
+// inner is what is below a type: items, members, or key and value.
+func inner(t arrow.DataType) []arrow.Field {
+	switch t := t.(type) {
+	case *arrow.MapType:
+		return []arrow.Field{t.KeyField(), t.ItemField()}
+	case arrow.NestedType:
+		return t.Fields()
+	}
+	return nil
 }
 
 // converted makes n rows of the fields' types from columns that fit them.
@@ -82,98 +146,63 @@ func converted(fields []arrow.Field, columns []arrow.Array, n int64, at place) (
 }
 
 // convert is the column as values of type want, or the index of the value that
-// is none.
+// is none. What is nested is always made anew: only what can be seen of it is
+// then looked at, however much lies below a slice of rows.
 func convert(want arrow.DataType, a arrow.Array) (out arrow.Array, bad int, err error) {
-	if e, ok := a.(array.ExtensionArray); ok && !arrow.TypeEqual(want, a.DataType()) {
-		return convert(want, e.Storage())
-	}
-	if arrow.TypeEqual(want, a.DataType()) {
-		if err := sound(a); err != nil {
-			return nil, 0, err
+	if !arrow.TypeEqual(want, a.DataType()) || arrow.IsNested(bare(want).ID()) {
+		rows := make([]int, a.Len())
+		for i := range rows {
+			rows[i] = i
 		}
-		if bad, err := validText(a); err != nil {
-			return nil, bad, err
-		}
-		a.Retain()
-		return a, 0, nil
+		return gather(want, a, rows)
 	}
-	at, values := indices(a)
-	switch want.ID() {
-	case arrow.STRING:
-		return texts(values, a, at)
-	case arrow.BINARY:
-		return binaries(values, a, at)
-	case arrow.BOOL:
-		b := array.NewBooleanBuilder(memory.DefaultAllocator)
-		defer b.Release()
-		v, _ := values.(*array.Boolean)
-		return each(a, values, at, b, func(i int) error { b.Append(v.Value(i)); return nil })
-	case arrow.FLOAT32:
-		b := array.NewFloat32Builder(memory.DefaultAllocator)
-		defer b.Release()
-		v, _ := values.(*array.Float32)
-		return each(a, values, at, b, func(i int) error { b.Append(v.Value(i)); return nil })
-	case arrow.FLOAT64:
-		b := array.NewFloat64Builder(memory.DefaultAllocator)
-		defer b.Release()
-		value := floats(values)
-		return each(a, values, at, b, func(i int) error { b.Append(value(i)); return nil })
+	if err := sound(bareArray(a)); err != nil {
+		return nil, 0, err
 	}
-	return integers(want, values, a, at)
+	if bad, err := validText(bareArray(a)); err != nil {
+		return nil, bad, err
+	}
+	a.Retain()
+	return a, 0, nil
 }
 
-// indices finds the values of a dictionary or of runs: the value of row i is
-// values[at(i)], and null if that is negative.
-func indices(a arrow.Array) (at func(i int) int, values arrow.Array) {
-	switch a := a.(type) {
-	case *array.Dictionary:
-		inner, values := indices(a.Dictionary())
-		return func(i int) int {
-			if a.IsNull(i) {
-				return -1
-			}
-			return inner(a.GetValueIndex(i))
-		}, values
-	case *array.RunEndEncoded:
-		inner, values := indices(a.Values())
-		return func(i int) int { return inner(a.GetPhysicalIndex(i)) }, values
-	case array.ExtensionArray:
-		return indices(a.Storage())
-	case *array.Null:
-		return func(int) int { return -1 }, a
+// bare is a type without an extension over it.
+func bare(t arrow.DataType) arrow.DataType {
+	if e, ok := t.(arrow.ExtensionType); ok {
+		return bare(e.StorageType())
 	}
-	return func(i int) int {
-		if a.IsNull(i) {
-			return -1
-		}
-		return i
-	}, a
+	return t
 }
 
-// each appends every row of a to b: null, or by add the value at its index.
-func each(a, values arrow.Array, at func(int) int, b array.Builder, add func(i int) error) (arrow.Array, int, error) {
+func bareArray(a arrow.Array) arrow.Array {
+	if e, ok := a.(array.ExtensionArray); ok {
+		return bareArray(e.Storage())
+	}
+	return a
+}
+
+// each appends the values at the rows to b, by add, null for a row below 0.
+func each(values arrow.Array, rows []int, b array.Builder, add func(i int) error) (arrow.Array, int, error) {
 	if err := sound(values); err != nil {
 		return nil, 0, err
 	}
-	b.Reserve(a.Len())
-	for i := range a.Len() {
-		v := at(i)
-		if v < 0 {
+	b.Reserve(len(rows))
+	for i, row := range rows {
+		if row < 0 {
 			b.AppendNull()
 			continue
 		}
-		if err := add(v); err != nil {
+		if err := add(row); err != nil {
 			return nil, i, err
 		}
 	}
 	return b.NewArray(), 0, nil
 }
 
-func texts(values, a arrow.Array, at func(int) int) (arrow.Array, int, error) {
-	b := array.NewStringBuilder(memory.DefaultAllocator)
-	defer b.Release()
+// texts makes text, in offsets of either size.
+func texts(b array.StringLikeBuilder, values arrow.Array, rows []int) (arrow.Array, int, error) {
 	v, _ := values.(interface{ Value(i int) string })
-	return each(a, values, at, b, func(i int) error {
+	return each(values, rows, b, func(i int) error {
 		text := v.Value(i)
 		if !utf8.ValidString(text) {
 			return notUTF8(text)
@@ -187,15 +216,10 @@ func notUTF8(text string) error {
 	return fmt.Errorf("wanted utf8, got bytes that are not UTF-8: %s", quote(text))
 }
 
-func binaries(values, a arrow.Array, at func(int) int) (arrow.Array, int, error) {
-	b := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
-	defer b.Release()
-	v, _ := values.(interface{ Value(i int) []byte })
-	return each(a, values, at, b, func(i int) error { b.Append(v.Value(i)); return nil })
-}
-
 func floats(values arrow.Array) func(i int) float64 {
 	switch v := values.(type) {
+	case *array.Float16:
+		return func(i int) float64 { return halfFloat(v.Value(i)) }
 	case *array.Float32:
 		return func(i int) float64 { return float64(v.Value(i)) }
 	case *array.Float64:
@@ -205,21 +229,19 @@ func floats(values arrow.Array) func(i int) float64 {
 }
 
 // integers goes from one width to another.
-func integers(want arrow.DataType, values, a arrow.Array, at func(int) int) (arrow.Array, int, error) {
-	b := array.NewBuilder(memory.DefaultAllocator, want)
-	defer b.Release()
-	add, err := adder(want, b)
+func integers(b array.Builder, values arrow.Array, rows []int) (arrow.Array, int, error) {
+	add, err := adder(b)
 	if err != nil {
 		return nil, 0, err
 	}
 	value := integer(values)
-	return each(a, values, at, b, func(i int) error {
+	return each(values, rows, b, func(i int) error {
 		negative, v := value(i)
 		if !add(negative, v) {
 			if negative {
-				return fmt.Errorf("wanted %s, got %d, which is out of its range", want, int64(v))
+				return fmt.Errorf("wanted %s, got %d, which is out of its range", b.Type(), int64(v))
 			}
-			return fmt.Errorf("wanted %s, got %d, which is out of its range", want, v)
+			return fmt.Errorf("wanted %s, got %d, which is out of its range", b.Type(), v)
 		}
 		return nil
 	})
@@ -251,7 +273,7 @@ func integer(values arrow.Array) func(i int) (negative bool, v uint64) {
 }
 
 // adder appends an integer to b unless it is out of the type's range.
-func adder(want arrow.DataType, b array.Builder) (func(negative bool, v uint64) bool, error) {
+func adder(b array.Builder) (func(negative bool, v uint64) bool, error) {
 	switch b := b.(type) {
 	case *array.Int8Builder:
 		return narrow(b.Append), nil
@@ -270,7 +292,7 @@ func adder(want arrow.DataType, b array.Builder) (func(negative bool, v uint64) 
 	case *array.Uint64Builder:
 		return narrow(b.Append), nil
 	}
-	return nil, fmt.Errorf("wanted %s, which no column is converted to yet", want)
+	return nil, fmt.Errorf("wanted %s, which no column is converted to yet", nameOf(b.Type()))
 }
 
 func narrow[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](add func(T)) func(bool, uint64) bool {
@@ -301,12 +323,12 @@ func sound(a arrow.Array) error {
 
 // validText finds text that is not UTF-8.
 func validText(a arrow.Array) (bad int, err error) {
-	s, ok := a.(*array.String)
+	s, ok := a.(interface{ Value(i int) string })
 	if !ok {
 		return 0, nil
 	}
-	for i := range s.Len() {
-		if !s.IsNull(i) && !utf8.ValidString(s.Value(i)) {
+	for i := range a.Len() {
+		if !a.IsNull(i) && !utf8.ValidString(s.Value(i)) {
 			return i, notUTF8(s.Value(i))
 		}
 	}

@@ -18,7 +18,7 @@ import (
 const quotedMax = 40
 
 func got(t arrow.DataType, text string) error {
-	return fmt.Errorf("wanted %s, got %s", t, quote(text))
+	return fmt.Errorf("wanted %s, got %s", nameOf(t), quote(text))
 }
 
 // quote, like clip, copies: what it is given may then stay where it lies, and
@@ -53,6 +53,8 @@ func appendText(b array.Builder, text string) error {
 		}
 		b.Append(text)
 		return nil
+	case *valueBuilder:
+		return b.readText(text)
 	case *array.BinaryBuilder:
 		return appendBase64(b, text)
 	}
@@ -82,6 +84,8 @@ func appendJSON(b array.Builder, raw json.RawMessage) error {
 			return err
 		}
 		return appendBase64(b, text)
+	case *valueBuilder:
+		return b.readJSON(raw)
 	case *array.Float32Builder, *array.Float64Builder:
 		if kind == "string" { // NaN and the infinities have no JSON number
 			switch text := string(raw[1 : len(raw)-1]); text {
@@ -114,9 +118,9 @@ func jsonKind(raw json.RawMessage) string {
 
 func wrongKind(t arrow.DataType, kind string, raw json.RawMessage) error {
 	if kind == "string" {
-		return fmt.Errorf("wanted %s, got string %s", t, clip(string(raw)))
+		return fmt.Errorf("wanted %s, got string %s", nameOf(t), clip(string(raw)))
 	}
-	return fmt.Errorf("wanted %s, got %s %s", t, kind, clip(string(raw)))
+	return fmt.Errorf("wanted %s, got %s %s", nameOf(t), kind, clip(string(raw)))
 }
 
 func clip(text string) string {
@@ -139,7 +143,7 @@ func jsonText(t arrow.DataType, kind string, raw json.RawMessage) (string, error
 	}
 	given := strings.Count(string(raw), "\uFFFD") + strings.Count(strings.ToLower(string(raw)), `\ufffd`)
 	if strings.Count(text, "\uFFFD") > given || !utf8.Valid(raw) {
-		return "", fmt.Errorf("wanted %s, got text that is not valid Unicode: %s", t, clip(string(raw)))
+		return "", fmt.Errorf("wanted %s, got text that is not valid Unicode: %s", nameOf(t), clip(string(raw)))
 	}
 	return text, nil
 }
@@ -221,6 +225,7 @@ var errNotExact = errors.New("not exact")
 
 // Any integer of so many digits is exact.
 const (
+	exactDigits16 = 3
 	exactDigits32 = 7
 	exactDigits64 = 15
 )
@@ -231,11 +236,20 @@ const (
 // for 2⁶⁰. What was printed has to be readable again.
 func exact(text string, v float64, bits int) bool {
 	digits := strings.TrimLeft(strings.TrimLeft(text, "+-"), "0")
-	if bits == 32 && len(digits) <= exactDigits32 || bits == 64 && len(digits) <= exactDigits64 ||
-		strings.Trim(digits, "0123456789") != "" {
+	enough := exactDigits64
+	switch bits {
+	case 16:
+		enough = exactDigits16
+	case 32:
+		enough = exactDigits32
+	}
+	if len(digits) <= enough || strings.Trim(digits, "0123456789") != "" {
 		return true
 	}
 	v = math.Abs(v)
+	if bits == 16 { // none is too large to be spelled out
+		return digits == strconv.FormatFloat(v, 'f', -1, 64)
+	}
 	return digits == strconv.FormatFloat(v, 'f', 0, bits) || digits == strconv.FormatFloat(v, 'f', -1, bits)
 }
 

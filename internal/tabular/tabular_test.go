@@ -243,13 +243,6 @@ func TestCSV_longRows(t *testing.T) {
 	}
 }
 
-func TestUnsupportedType(t *testing.T) {
-	_, err := NewJSONRows(strings.NewReader("[]"), fields(arrow.FixedWidthTypes.Date32), Options{})
-	if err == nil || err.Error() != `column "a": text cannot be read as date32 yet` {
-		t.Errorf("error = %v", err)
-	}
-}
-
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte("a,b\n1,\"x\"\"y\"\r\n,\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {

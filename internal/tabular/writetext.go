@@ -26,14 +26,15 @@ func appendRecord(dst []byte, batch arrow.RecordBatch, text *array.Binary, i int
 	return append(dst, '\n'), nil
 }
 
-// appendCell appends a value. JSON that is a string is that string: CSV has
-// nothing but text.
+// appendCell appends a value. JSON that JSONL had in no argument and that is a
+// string is that string: CSV has nothing but text.
 func appendCell(dst []byte, f arrow.Field, column arrow.Array, i int) []byte {
-	if text, ok := column.(*array.String); ok && !isJSON(f) {
-		return appendField(dst, text.Value(i))
+	kept, plain := column.(*array.String)
+	if plain && !isJSON(f) {
+		return appendField(dst, kept.Value(i))
 	}
-	text := string(AppendText(nil, column, i))
-	if isJSON(f) && strings.HasPrefix(text, `"`) {
+	text := string(AppendFieldText(nil, f, column, i))
+	if plain && f.Metadata.Equal(jsonMark) && strings.HasPrefix(text, `"`) {
 		if plain, err := jsonText(arrow.BinaryTypes.String, "string", []byte(text)); err == nil {
 			text = plain
 		}
@@ -54,16 +55,15 @@ func appendField(dst []byte, text string) []byte {
 
 // jsonlRows writes rows as objects of one line each.
 type jsonlRows struct {
-	keys [][]byte // with the colon
-	json []bool   // columns whose text is JSON
-	kept int
+	keys   [][]byte // with the colon
+	fields []arrow.Field
+	kept   int
 }
 
 func newJSONLRows(schema *arrow.Schema, kept int) *jsonlRows {
-	j := &jsonlRows{kept: kept}
-	for _, f := range schema.Fields() {
+	j := &jsonlRows{kept: kept, fields: schema.Fields()}
+	for _, f := range j.fields {
 		j.keys = append(j.keys, append(appendQuoted(nil, f.Name), ':'))
-		j.json = append(j.json, isJSON(f))
 	}
 	return j
 }
@@ -101,7 +101,7 @@ func (j *jsonlRows) append(dst []byte, batch arrow.RecordBatch, text *array.Bina
 }
 
 func (j *jsonlRows) value(dst []byte, c int, column arrow.Array, i int) ([]byte, error) {
-	if j.json[c] && !IsNull(column, i) {
+	if isJSON(j.fields[c]) && !IsNull(column, i) {
 		if text, ok := textOf(column, i); ok {
 			return appendJSONText(dst, text)
 		}
@@ -111,5 +111,5 @@ func (j *jsonlRows) value(dst []byte, c int, column arrow.Array, i int) ([]byte,
 			return dst, notUTF8(s)
 		}
 	}
-	return AppendJSON(dst, column, i), nil
+	return AppendFieldJSON(dst, j.fields[c], column, i), nil
 }
