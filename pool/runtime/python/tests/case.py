@@ -21,7 +21,7 @@ class WorkerCase(unittest.TestCase):
             cls.addClassCleanup(cls.gate.close) if hasattr(cls, "addClassCleanup") else None
             loaded = cls.gate.load_source(cls.SOURCE)
             if "error" in loaded:
-                raise AssertionError(loaded["error"]["traceback"])
+                raise AssertionError(loaded["error"]["traceback"] or loaded["error"])
 
     @classmethod
     def tearDownClass(cls):

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import textwrap
 
+import forms
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKER = os.path.join(os.path.dirname(HERE), "worker.py")
 TIMEOUT = 30.0  # seconds that a test waits for a frame before it fails
@@ -32,6 +34,7 @@ CODES = {
     "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
     "float32": "f", "float64": "d",
 }  # fmt: skip
+WIDE = {**CODES, **forms.NUMBERS}
 VARIABLE = ("utf8", "binary")
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL if hasattr(fcntl, "F_SEAL_SEAL") else 0xF & ~8
 
@@ -111,6 +114,7 @@ class SegmentResult:
     def __init__(self, status, rows, values, nulls, errors, texts=None):
         self.status, self.rows, self.values, self.nulls, self.errors = status, rows, values, nulls, errors
         self.texts = texts
+        self.misfit = False  # a value that the gateway would ask to RECODE
 
 
 class Result:
@@ -271,8 +275,13 @@ class Gateway:
 
     def call(self, name, *columns, **options):
         """Send one CALL of one segment and read its RESULT. Each column is a list of values."""
-        self.send_call(name, *columns, **options)
-        return self.result(name)
+        number = self.send_call(name, *columns, **options)
+        result = self.result(name)
+        if any(segment.misfit for segment in result.segments):  # as the gateway does
+            self.put(RECODE, number)
+            result = self.result(name)
+            assert not any(segment.misfit for segment in result.segments)
+        return result
 
     def send_call(self, name, *columns, pieces=None, **options):
         number, data = self.call_frame(name, *columns, **options)
@@ -296,12 +305,12 @@ class Gateway:
         data = b"".join([frame(DATA, call, payload) for payload in self.input.unsent()])
         return call, data + frame(CALL, call, head + b"".join(segments))
 
-    def segment(self, function, columns, rows, lo, hi, block=4096, forms=None):
+    def segment(self, function, columns, rows, lo, hi, block=4096, given=None):
         types = [arg["type"] for arg in function["args"]]
         types += ["int64"] * (len(columns) - len(types))
         data = struct.pack("<QQQQIIHHI", rows, lo, hi, 0, 0, 0, len(columns), 0, 0)
         for at, (kind, values) in enumerate(zip(types, columns)):
-            form = forms[at] if forms else MARSHAL if kind in VARIABLE else ARROW
+            form = given[at] if given else usual_form(kind)
             buffers = self.column(kind, values, form, lo, hi, block)
             data += struct.pack("<HHIQ", form, len(buffers), self.input.number, values.count(None))
             for offset, length in buffers:
@@ -311,7 +320,8 @@ class Gateway:
     def column(self, kind, values, form, lo, hi, block):
         place = self.input.place
         if form == MARSHAL:
-            blocks = [marshal_block(kind, values[at : min(at + block, hi)]) for at in range(lo, hi, block)]
+            write = marshal_block if forms.is_plain(kind) else forms.block
+            blocks = [write(kind, values[at : min(at + block, hi)]) for at in range(lo, hi, block)]
             ends = [0]
             for one in blocks:
                 ends.append(ends[-1] + len(one))
@@ -319,9 +329,10 @@ class Gateway:
         validity = place(bits([value is not None for value in values])) if None in values else (0, 0)
         if kind == "bool":
             return [validity, place(bits([bool(value) for value in values]))]
-        if kind in CODES:
+        kind = forms.kind_of(kind)
+        if kind in WIDE:
             filled = [77 if value is None else value for value in values]  # what lies under a null is undefined
-            return [validity, place(struct.pack(f"<{len(values)}{CODES[kind]}", *filled))]
+            return [validity, place(struct.pack(f"<{len(values)}{WIDE[kind]}", *filled))]
         ends, data = [0], b""
         for value in values:
             data += b"" if value is None else value.encode() if kind == "utf8" else value
@@ -337,9 +348,10 @@ class Gateway:
             (size,) = struct.unpack("<Q", payload)
             self.output = self.add_arena(OUTPUT, -(-size // 4096) * 4096)
         assert kind == RESULT, f"wanted a RESULT, got a frame of type {kind}"
-        return self.parse(call, payload, self.function(name)["result"]["type"])
+        field = self.function(name)["result"]
+        return self.parse(call, payload, field["type"], field["nullable"])
 
-    def parse(self, call, payload, kind):
+    def parse(self, call, payload, kind, nullable=True):
         head = struct.Struct("<QQQQQQQIIQQHHI")
         names = ("recv", "send", "decode", "body", "encode", "body_cpu", "peak", "out_arena", "res", "out_base",
                  "out_used", "nseg", "flags", "res2")  # fmt: skip
@@ -371,6 +383,10 @@ class Gateway:
                     at += size
                 found.append(Error(row, error_kind, *parts))
             segments.append(SegmentResult(status, rows, values, nulls, found, texts))
+            if values is not None and form == MARSHAL and not forms.is_plain(kind):
+                good = [forms.fits(kind, nullable or (texts and texts[at]), v) for at, v in enumerate(values)]
+                segments[-1].misfit = not all(good)
+                segments[-1].values = [forms.plainly(kind, v) for v in values] if all(good) else values
         assert at == len(payload), (at, len(payload))
         return Result(call, fields, segments)
 
@@ -379,7 +395,7 @@ class Gateway:
             assert offset % 8 == 0 and offset + length <= len(region), (offset, length, len(region))
         parts = [region[offset : offset + length] for offset, length in buffers]
         if form == MARSHAL:
-            assert kind in VARIABLE and nulls == 0
+            assert usual_form(kind) == MARSHAL and nulls == 0
             ends = struct.unpack(f"<{blocks + 1}Q", parts[0])
             assert ends[-1] == len(parts[1])
             values = []
@@ -394,7 +410,7 @@ class Gateway:
             assert set(parts[1]) <= {0, 1}
             values = [byte == 1 for byte in parts[1]]
         else:
-            values = list(struct.unpack(f"<{rows}{CODES[kind]}", parts[1]))
+            values = list(struct.unpack(f"<{rows}{WIDE[forms.kind_of(kind)]}", parts[1]))
         assert len(values) == rows
         if parts[0]:
             assert len(parts[0]) == rows and set(parts[0]) <= {0, 1} and parts[0].count(0) == nulls
@@ -438,6 +454,11 @@ def _ended(pid, seconds):
         return bool(select.select([descriptor], [], [], seconds)[0])
     finally:
         os.close(descriptor)
+
+
+def usual_form(type_):
+    """The form in which a type crosses."""
+    return ARROW if forms.kind_of(type_) in (*WIDE, "bool") else MARSHAL
 
 
 def frame(kind, call=0, payload=b"", flags=0):

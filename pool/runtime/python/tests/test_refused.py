@@ -20,30 +20,6 @@ class Refused(WorkerCase):
         self.check("@udf\nclass K:\n    def score(self, x: int) -> int: ...", text, line=4)
         self.check("@udf\nclass K: ...", text, line=0)
 
-    def test_types_that_are_not_built(self):
-        self.check(
-            "import datetime\n@udf\ndef f(x: datetime.date) -> int: ...",
-            "served.f: parameter x: date is not supported yet; supported hints are bool, int, float, str, bytes",
-            line=3,
-        )
-        for hint in ("list", "dict", "'list[int]'", "tuple", "'dict[str, int]'"):
-            self.check(f"@udf\ndef f(x: {hint}) -> int: ...", "parameter x: ", line=2)
-        self.check(
-            "import decimal\n@udf\ndef f(x: int) -> decimal.Decimal: ...",
-            "served.f: result: Decimal is not supported yet",
-        )
-        for name in (
-            "DATE",
-            "DECIMAL(10, 2)",
-            "timestamp[us]",
-            "list<int64>",
-            "INT[]",
-            "struct<a: int>",
-            "large_string",
-            "JSON",
-        ):
-            self.check(f"@udf(input_types=[{name!r}], result_type='INT')\ndef f(x): ...", "not supported yet", line=2)
-
     def test_types_that_are_none(self):
         for name, text in (
             ("FLOAT", "REAL or DOUBLE"),
@@ -79,8 +55,7 @@ class Refused(WorkerCase):
         self.check(source, "served.C: ", line=4)
 
     def test_what_is_not_built(self):
-        for option in ("mode='arrow'", "mode='numpy'", "io_threads=2", "init='shared'", "warmup=1",
-                       "native='require'", "affinity='stream'"):  # fmt: skip
+        for option in ("io_threads=2", "init='shared'", "warmup=1", "native='require'", "affinity='stream'"):
             self.check(f"@udf({option})\ndef f(x: int) -> int: ...", f"{option} is not supported yet", line=2)
         self.check("@udf\ndef f(x: int) -> int: yield 1", "generator functions are not supported yet")
         self.check("@udf\nasync def f(x: int) -> int: ...", "async functions are not supported yet")
@@ -120,10 +95,6 @@ class Refused(WorkerCase):
     def test_nothing_to_serve(self):
         for source in ("", "x = 1", "def f(a): return a", "def _f(a: int) -> int: return a"):
             self.check(source, "served: nothing to serve: decorate functions with @udf")
-
-    def test_undecorated_functions_of_unbuilt_types(self):
-        error = self.refused("def f(x: dict) -> int: ...")
-        self.assertIn("served.f: parameter x: dict is not supported yet", error["message"])
 
     def test_two_functions_of_one_name(self):
         self.check("@udf\ndef f() -> int: ...\ng = udf(name='f')(f)", "served: two functions are called f")

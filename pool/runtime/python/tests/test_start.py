@@ -58,6 +58,15 @@ class Start(WorkerCase):
             self.works(folder)
         self.assertEqual(self.compiled(folder), {})
 
+    def test_plain_functions_import_no_more_than_they_need(self):
+        source = SOURCE + "import sys\ndef loaded() -> str: return ' '.join(sys.modules)\n"
+        gate = self.load(source)
+        gate.call("inc", [1])
+        loaded = set(gate.call("loaded", rows=1).values[0].split())
+        late = ("kinds", "convert", "wire", "exact", "rich", "moments", "hints", "typeparser", "guesttypes", "modes")
+        self.assertEqual(loaded & {f"udfgate_worker.{name}" for name in late}, set())
+        self.assertEqual(loaded & {"datetime", "decimal", "json", "uuid", "zoneinfo", "udfgate.interval"}, set())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -37,11 +37,11 @@ class UdfServer(Server):
 
 
 class JsonType:
-    """The type of JSON text; refused at load where a function uses it."""
+    """Names JSON in input_types and result_type: JsonType()."""
 
 
 class DecimalType:
-    """The type of decimal text; refused at load where a function uses it."""
+    """Names a decimal without precision in input_types and result_type: DecimalType()."""
 
 
 def __getattr__(name: str) -> object:

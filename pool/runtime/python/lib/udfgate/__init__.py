@@ -13,4 +13,12 @@ class Scorer:  # one instance per worker process
 
 from udfgate.declare import udaf, udf, udtf
 
-__all__ = ["udaf", "udf", "udtf"]
+__all__ = ["Interval", "udaf", "udf", "udtf"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Interval":
+        from udfgate.interval import Interval
+
+        return Interval
+    raise AttributeError(f"module 'udfgate' has no attribute {name!r}")

@@ -6,6 +6,7 @@ import sys
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.frames import DATA_HEAD, ROLE_INPUT, ROLE_OUTPUT, ProtocolError
+from udfgate_worker.library import library
 
 CODES = "bBhHiIqQfd"
 # Before 3.13 a map keeps a descriptor of its own, for resizing, and closes that number when it goes.
@@ -24,6 +25,9 @@ class Arenas:
         self.raw = self.views["B"]
         self._maps: dict[int, mmap.mmap] = {}
         self._outputs: list[int] = []  # oldest first
+        self._descriptors: dict[int, int] = {}  # of shared inputs, while they may be lent
+        self._lent: dict[int, tuple] = {}  # map and address
+        self.lending = True  # until LOAD finds no function that takes input without a copy
         self.private = False  # the arenas are this process's own: what an answer uses of one is to be sent
 
     def add(self, arena: int, role: int, size: int, descriptor: int) -> None:
@@ -33,9 +37,7 @@ class Arenas:
         whole = memoryview(memory)
         if role == ROLE_INPUT:
             whole = whole.toreadonly()
-        for code, views in self.views.items():
-            views[arena] = whole[: size & ~7].cast(code)
-        self.raw[arena] = whole
+        self._view(arena, whole)
         if role == ROLE_OUTPUT:
             self._outputs.append(arena)
 
@@ -54,7 +56,10 @@ class Arenas:
             if os.fstat(descriptor).st_size < size:
                 raise ProtocolError(f"arena {arena} of {size} bytes has {os.fstat(descriptor).st_size}")
             rights = mmap.PROT_READ | (mmap.PROT_WRITE if role == ROLE_OUTPUT else 0)
-            return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=rights, **_NO_DESCRIPTOR)
+            memory = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=rights, **_NO_DESCRIPTOR)
+            if role == ROLE_INPUT and self.lending:
+                self._descriptors[arena] = os.dup(descriptor)
+            return memory
         finally:
             os.close(descriptor)
 
@@ -73,16 +78,77 @@ class Arenas:
         with memoryview(buffer) as view:
             memory[offset : offset + size] = view[at : at + size]
 
+    def lend(self, arena: int) -> "tuple | None":
+        """(memory, address) of an input arena that a body may keep a part of; None: it has to be copied.
+
+        Of shared arenas it is a second mapping, read-only too, of which pages can become this process's own.
+        """
+        if self.private:
+            memory = self._maps[arena]
+            return memoryview(memory).toreadonly(), _address_of(memory)
+        lent = self._lent.get(arena)
+        if lent is None:
+            lent = self._lend(arena)
+        return lent and (memoryview(lent[0]), lent[1])
+
+    def _lend(self, arena: int) -> "tuple | None":
+        if arena not in self._descriptors or _ctypes() is None:
+            return None
+        size = len(self.raw[arena])
+        try:
+            memory = mmap.mmap(
+                self._descriptors[arena], size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ, **_NO_DESCRIPTOR
+            )
+        except OSError:  # a limit on this process's memory
+            return None
+        lent = self._lent[arena] = memory, _address_of(memory)
+        return lent
+
+    def surrender(self, arena: int, ranges: list) -> None:
+        """Make what was lent this process's own, in its place: the gateway writes there again."""
+        if self.private:
+            old = self._maps[arena]
+            new = self._maps[arena] = mmap.mmap(-1, len(old), flags=mmap.MAP_PRIVATE | mmap.MAP_ANON)
+            new[:] = old
+            self._release(arena)
+            self._view(arena, memoryview(new).toreadonly())
+            return
+        memory, address = self._lent.pop(arena)
+        ctypes = _ctypes()
+        rights = mmap.PROT_READ | mmap.PROT_WRITE
+        start, length = ctypes.c_void_p(address), ctypes.c_size_t(len(memory))
+        if ctypes.CDLL(None).mprotect(start, length, rights):
+            raise OSError("mprotect refused to make a body's input its own")
+        for offset, size in ranges:
+            # Each page is written to, with what it holds: who reads it meanwhile sees no change.
+            ctypes.memmove(address + offset, memory[offset : offset + size], size)
+        ctypes.CDLL(None).mprotect(start, length, mmap.PROT_READ)
+
+    def lend_nothing(self) -> None:
+        """No function takes input without a copy."""
+        self.lending = False
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _view(self, arena: int, whole: memoryview) -> None:
+        for code, views in self.views.items():
+            views[arena] = whole[: len(whole) & ~7].cast(code)
+        self.raw[arena] = whole
+
     def drop(self, arena: int) -> None:
         """Unmap an arena, or forget it if a view of it is still held."""
         memory = self._maps.pop(arena, None)
         if memory is None:
             raise ProtocolError(f"DROP of arena {arena}, which is not mapped")
         self._release(arena)
-        try:
-            memory.close()
-        except BufferError:
-            pass  # unmapped with the last view
+        if arena in self._descriptors:
+            os.close(self._descriptors.pop(arena))
+        for one in (memory, *self._lent.pop(arena, ())[:1]):
+            try:
+                one.close()
+            except BufferError:
+                pass  # unmapped with the last view
         if arena in self._outputs:
             self._outputs.remove(arena)
 
@@ -106,3 +172,19 @@ class Arenas:
         """In a forked child: make every output unreachable, the parent goes on writing there."""
         for arena in self._outputs:
             self._release(arena)
+
+
+def _address_of(memory: mmap.mmap) -> int:
+    """Where memory lies, told by whichever library will be given it."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None:
+        return pyarrow.py_buffer(memory).address
+    return sys.modules["numpy"].frombuffer(memory, "u1").__array_interface__["data"][0]
+
+
+def _ctypes() -> "object | None":
+    """ctypes, if this interpreter has it."""
+    try:
+        return library("ctypes")
+    except ImportError:
+        return None

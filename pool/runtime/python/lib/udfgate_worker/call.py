@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.arenas import Arenas
-from udfgate_worker.errors import all_rows, encode_failed, no_row, raised
+from udfgate_worker.errors import all_rows, encode_failed, misfit, no_row, raised
 from udfgate_worker.frames import (
     BLOCK_ROWS_MAX,
     CALL_BYTES,
@@ -22,13 +22,11 @@ from udfgate_worker.frames import (
     ProtocolError,
 )
 from udfgate_worker.function import Function
-from udfgate_worker.keeping import Keeper, rows_failed
 from udfgate_worker.link import Link
-from udfgate_worker.modes import run_special
 from udfgate_worker.region import Region, TooLarge
 from udfgate_worker.result import Outcome, Times, result_frame
 from udfgate_worker.segment import Segment, read_segments, run_segment
-from udfgate_worker.strict import exact_values
+from udfgate_worker.strict import BadArguments, exact_values
 
 PEAK_NS_MIN = 2_000_000  # calls shorter than this do not ask the kernel for the peak, which takes 25 to 100 µs
 PEAK_NS_EVERY = 100_000_000  # nor do longer ones more often than this
@@ -97,6 +95,18 @@ class Calls:
         self._place(place[0], self.region.arena, *place[1:])
         self._reply([Outcome(FAILED, row, 0, None, failure)], Times(decoded - received, ran - decoded), received)
 
+    def single_unheld(self, function: Function, fields: tuple, place: tuple, row: int, received: int) -> None:
+        """An argument of a single row is beyond what Python holds. place as in single_raised."""
+        self._place(place[0], self.region.arena, *place[1:])
+        for name, (one, i) in zip(function.names, function.ones):
+            try:
+                one(fields, i, row)
+            except BadArguments as e:
+                outcome = Outcome(FAILED, row, 0, None, misfit(row, e.of(name)[0]))
+                self._reply([outcome], Times(monotonic_ns() - received), received)
+                return
+        raise ProtocolError(f"row {row} was one thing and then another")
+
     def single_slowly(self, function: Function, place: tuple, row: int, value: object, stamps: tuple) -> None:
         """Encode a single row that its encoder's shortest way would not take. Arguments as in single_raised."""
         received, decoded, ran = stamps
@@ -131,6 +141,8 @@ class Calls:
         measure = flags & MEASURE_CPU != 0
         times, region, keep = Times(), self.region, flags & KEEP_GOING != 0
         if keep or not function.plain:
+            from udfgate_worker.modes import run_special  # 40 KiB that many a worker does without
+
             outcomes = [run_special(function, segment, step, region, times, measure, keep) for segment in segments]
         else:
             outcomes = [run_segment(function, segment, step, region, times, measure) for segment in segments]
@@ -191,6 +203,8 @@ class Calls:
         if answer.outcomes is None:
             answer.outcomes = [Outcome(DONE, answer.row, 1, (FORM_MARSHAL, 1, 0, 0, 16, 16, 0))]
         read = [(self._read_back(outcome.column), self._read_back(outcome.errors)) for outcome in answer.outcomes]
+        restored = answer.function.encoder.restored
+        read = [(list(map(restored, blocks)), texts) for blocks, texts in read]
         recode = self._recode_keeping if answer.keep else self._recode_segment
         outcomes = [recode(answer, outcome, *blocks) for outcome, blocks in zip(answer.outcomes, read)]
         answer.outcomes, answer.place = outcomes, (self.region.arena, self.region.base, self.region.limit)
@@ -200,7 +214,9 @@ class Calls:
         """The blocks of a column as lists of values."""
         if column is None:
             return []
-        _, blocks, _, index, _, data, _ = column
+        form, blocks, _, index, _, data, *_ = column
+        if form != FORM_MARSHAL:
+            raise ProtocolError(f"RECODE of an answer in form {form}")
         region = self.region
         first = region.base + index >> 3
         ends = self.arenas.views["Q"][region.arena][first : first + blocks + 1].tolist()
@@ -210,6 +226,8 @@ class Calls:
     def _recode_keeping(self, answer: Answer, outcome: Outcome, blocks: list, texts: list) -> Outcome:
         if outcome.column is None:
             return outcome
+        from udfgate_worker.keeping import Keeper, rows_failed
+
         try:
             keeper = Keeper(answer.function.encoder, self.region, outcome.rows, answer.step)
             for number, values in enumerate(blocks):
@@ -229,7 +247,7 @@ class Calls:
         try:
             encoder.begin(self.region, outcome.rows, answer.step)
             for values in blocks:
-                encoder.put(exact_values(encoder.type_name, encoder.nullable, values))
+                encoder.put_exact(exact_values(encoder.type_name, encoder.nullable, values))
                 row += len(values)
             return Outcome(DONE, outcome.lo, outcome.rows, encoder.end())
         except TooLarge:

@@ -36,23 +36,34 @@ _BITS: list = []  # the 8 bools of each byte, made when first needed
 
 
 def readers(type_name: str, views: dict) -> dict:
-    """The readers of a type by form | nbuf << 16, as CALL columns say it. views as in Arenas."""
+    """The readers of a type by form | nbuf << 16, as CALL columns say it. views as in Arenas.
+
+    A type that is not plain is a kinds.Type; its readers may raise BadArguments. Raises Unserved.
+    """
+    if type(type_name) is not str:
+        from udfgate_worker.convert import rich_readers
+
+        return rich_readers(type_name, views)
     if type_name in FIXED:
-        return {FORM_ARROW | 2 << 16: _fixed(*FIXED[type_name], views)}
+        return {FORM_ARROW | 2 << 16: fixed(*FIXED[type_name], views)}
     if type_name == "bool":
         return {FORM_ARROW | 2 << 16: _bool(views["B"])}
     return {
-        FORM_MARSHAL | 2 << 16: _marshal(views["B"], views["Q"]),
-        FORM_ARROW | 3 << 16: _offsets(type_name == "utf8", views["B"], views["i"]),
+        FORM_MARSHAL | 2 << 16: marshalled(views["B"], views["Q"]),
+        FORM_ARROW | 3 << 16: offsets(type_name == "utf8", views["B"], views["i"]),
     }
 
 
 def usual_form(type_name: str) -> int:
     """The form | nbuf << 16 in which the gateway sends a type to this worker. It has two buffers."""
+    if type(type_name) is not str:
+        from udfgate_worker.kinds import NUMBERS
+
+        return (FORM_ARROW if type_name.kind in NUMBERS else FORM_MARSHAL) | 2 << 16
     return (FORM_MARSHAL if type_name in VARIABLE else FORM_ARROW) | 2 << 16
 
 
-def _is_null(raw: dict, f: tuple, i: int, row: int) -> bool:
+def is_null(raw: dict, f: tuple, i: int, row: int) -> bool:
     """Whether a row is null, in a column whose nulls are not 0."""
     return f[i + 4] > 0 and not raw[f[i + 1]][f[i + 3] + (row >> 3)] >> (row & 7) & 1
 
@@ -67,7 +78,7 @@ def holes(raw: dict, f: tuple, i: int, lo: int, hi: int) -> str:
     return bin(gaps)[:1:-1] if gaps else ""
 
 
-def _patch(values: list, gaps: str) -> None:
+def patch(values: list, gaps: str) -> None:
     """Put None at the gaps. Rare ones are found by searching (2 ns per row), many by a mask."""
     if gaps.count("1") << 3 > len(values):
         for at in compress(range(len(values)), gaps.encode().translate(_HOLE_FLAGS)):
@@ -83,11 +94,12 @@ def _odd(offset: int) -> ProtocolError:
     return ProtocolError(f"buffer at {offset}, which is not a multiple of 8")
 
 
-def _fixed(code: str, shift: int, views: dict) -> tuple:
+def fixed(code: str, shift: int, views: dict) -> tuple:
+    """The reader of numbers."""
     mine, raw = views[code], views["B"]
 
     def one(f: tuple, i: int, row: int):
-        if f[i + 2] and _is_null(raw, f, i, row):
+        if f[i + 2] and is_null(raw, f, i, row):
             return None
         return mine[f[i + 1]][(f[i + 5] >> shift) + row]
 
@@ -98,7 +110,7 @@ def _fixed(code: str, shift: int, views: dict) -> tuple:
         at >>= shift
         values = mine[f[i + 1]][at + lo : at + hi].tolist()
         if f[i + 2]:
-            _patch(values, holes(raw, f, i, lo, hi))
+            patch(values, holes(raw, f, i, lo, hi))
         return values
 
     return one, block
@@ -106,7 +118,7 @@ def _fixed(code: str, shift: int, views: dict) -> tuple:
 
 def _bool(raw: dict) -> tuple:
     def one(f: tuple, i: int, row: int):
-        if f[i + 2] and _is_null(raw, f, i, row):
+        if f[i + 2] and is_null(raw, f, i, row):
             return None
         return raw[f[i + 1]][f[i + 5] + (row >> 3)] >> (row & 7) & 1 == 1
 
@@ -119,13 +131,15 @@ def _bool(raw: dict) -> tuple:
             values += eight
         del values[hi - lo :]
         if f[i + 2]:
-            _patch(values, holes(raw, f, i, lo, hi))
+            patch(values, holes(raw, f, i, lo, hi))
         return values
 
     return one, block
 
 
-def _marshal(raw: dict, words: dict) -> tuple:
+def marshalled(raw: dict, words: dict) -> tuple:
+    """The reader of marshal blocks."""
+
     def block(f: tuple, i: int, lo: int, hi: int, k: int) -> list:
         arena, at = f[i + 1], f[i + 3]
         if at & 7:
@@ -143,7 +157,7 @@ def _marshal(raw: dict, words: dict) -> tuple:
     return one, block
 
 
-def _offsets(text: bool, raw: dict, ints: dict) -> tuple:
+def offsets(text: bool, raw: dict, ints: dict) -> tuple:
     """The neutral form of text and binary. This gateway sends it to workers that do not offer marshal."""
 
     def block(f: tuple, i: int, lo: int, hi: int, _k: int) -> list:

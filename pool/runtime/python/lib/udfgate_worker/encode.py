@@ -9,6 +9,8 @@ An encoder belongs to one function and is used for one segment at a time:
     size()                     bytes that the answer has at least, counted from the region's base
     end()                      → the column as it stands in RESULT: form, blocks, nulls, then offset and length twice
     check(values)              raise Misfit if one of the values, or one of a block already put, does not fit
+    restored(values)           values read back from blocks put, as a body gives them
+    marshal                    whether the answer is in marshal form
     single()                   → one(value, arena, base, limit), which writes a single row at base of an output arena
                                and returns the end of its RESULT (frames.one_tail), or None: use begin, put, end
 
@@ -33,11 +35,15 @@ _VALID = bytes(c != 0x4E for c in range(256))  # marshal tag → valid byte
 _TRUE = bytes(c == 0x54 for c in range(256))  # marshal tag → bool byte
 
 
-def encoder(type_name: str, nullable: bool, views: dict) -> "_Flat | _Blocks":
-    """The encoder of a result type. views as in Arenas."""
+def encoder(type_name: str, nullable: bool, views: dict) -> "Flat | Blocks":
+    """The encoder of a result type. views as in Arenas. Raises Unserved for one that is not plain (kinds.Type)."""
+    if type(type_name) is not str:
+        from udfgate_worker.rich import rich_encoder
+
+        return rich_encoder(type_name, nullable, views)
     if type_name in VARIABLE:
-        return _Blocks(type_name, nullable, views)
-    return {"bool": _Bools, "float32": _Floats, "float64": _Floats}.get(type_name, _Ints)(type_name, nullable, views)
+        return Blocks(type_name, nullable, views)
+    return {"bool": _Bools, "float32": Floats, "float64": Floats}.get(type_name, Ints)(type_name, nullable, views)
 
 
 class Packers(dict):
@@ -53,16 +59,18 @@ class Packers(dict):
         return pack
 
 
-class _Flat:
+class Flat:
     """Fixed width: values one after the other, then, if one is null, a byte per row that says which are valid."""
 
     width = 0
+    marshal = False
 
-    def __init__(self, type_name: str, nullable: bool, views: dict) -> None:
+    def __init__(self, type_name: str, nullable: bool, views: dict, layout: "tuple | None" = None) -> None:
+        """layout: struct code and shift, if they are not those of a plain type."""
         self.type_name, self.nullable = type_name, nullable
-        code, shift = FIXED.get(type_name, ("B", 0))
+        code, shift = layout or FIXED.get(type_name, ("B", 0))
         self.width, self.shift = 1 << shift, shift
-        self.views, self.raw = views[code], views["B"]
+        self.views, self.raw = views.get(code), views["B"]
         self.packers = Packers(code)
 
     def _one_tail(self) -> bytes:
@@ -117,7 +125,7 @@ class _Flat:
         self.rows += len(valid)
 
 
-class _Ints(_Flat):
+class Ints(Flat):
     """struct checks the range, takes ints, bools (True is exactly 1) and what has __index__, and refuses the rest."""
 
     def single(self) -> object:
@@ -149,7 +157,7 @@ class _Ints(_Flat):
         return True
 
 
-class _Floats(_Flat):
+class Floats(Flat):
     """struct would round ints, take bools and ask any object for __float__, so the types are looked at first."""
 
     def single(self) -> object:
@@ -183,7 +191,7 @@ class _Floats(_Flat):
         return False
 
 
-class _Bools(_Flat):
+class _Bools(Flat):
     """marshal writes True, False and None as one byte each, and everything else that it takes as more or another."""
 
     def single(self) -> object:
@@ -215,14 +223,16 @@ class _Bools(_Flat):
         return True
 
 
-class _Blocks:
+class Blocks:
     """utf8 and binary: an index, then one marshal list per block. The gateway checks the tags in its own copy."""
+
+    marshal = True
 
     def __init__(self, type_name: str, nullable: bool, views: dict) -> None:
         self.type_name, self.nullable = type_name, nullable
         self.raw, self.words = views["B"], views["Q"]  # of all arenas
         # Any buffer becomes bytes in marshal, numpy's scalars too, so for binary the types are looked at first.
-        self.types = None if type_name == "utf8" else {False: {bytes}, True: {bytes, _NONE}}
+        self.types = None if type_name != "binary" else {False: {bytes}, True: {bytes, _NONE}}
 
     def single(self) -> object:
         raw, words, binary, nullable = self.raw, self.words, self.types is not None, self.nullable
@@ -252,14 +262,23 @@ class _Blocks:
         self.ends = [0]
 
     def fast(self, values: list) -> bool:
-        try:
-            if self.types and not set(map(type, values)) <= self.types[self.nullable]:
-                return False
-            block = dumps(values, 4)
-        except BaseException:
+        block = self.block(values)
+        if block is None:
             return False
         self._write(block)
         return True
+
+    def block(self, values: list) -> "bytes | None":
+        """The marshal block of values, or None: the strict rules must decide."""
+        try:
+            if self.types and not set(map(type, values)) <= self.types[self.nullable]:
+                return None
+            return dumps(values, 4)
+        except BaseException:
+            return None
+
+    def restored(self, values: list) -> list:
+        return values
 
     def put(self, values: list) -> None:
         if not self.fast(values):
@@ -304,7 +323,7 @@ class _Blocks:
         """The values of all blocks put, read back."""
         out, values = self.out, []
         for start, end in zip(self.ends, self.ends[1:]):
-            values += loads(out.view[out.base + self.at + start : out.base + self.at + end])
+            values += self.restored(loads(out.view[out.base + self.at + start : out.base + self.at + end]))
         return values
 
     def _strict(self, values: list) -> bytes:

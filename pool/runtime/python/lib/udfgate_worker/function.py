@@ -3,7 +3,7 @@
 from struct import Struct
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.decode import VARIABLE, readers, usual_form
+from udfgate_worker.decode import readers, usual_form
 from udfgate_worker.encode import encoder
 from udfgate_worker.frames import CALL_BYTES, SEGMENT_BYTES, TWO_BUFFERS, WIDTH_TWO
 
@@ -15,17 +15,19 @@ class Function:
     the gateway prefers for this worker. `ones` and `blocks` pair the readers with where their fields begin. `one`
     encodes a single row (see encode.py), `marshal` says that results are in marshal form.
 
-    `listing`: the body takes lists. `skip`: rows with a null argument are not given to it. `elementwise`: its rows do
-    not depend on each other.
+    `listing`: the body takes whole columns, as lists or, with a vectors.Vector in `vector`, as a library's. `skip`: rows with a null argument are not given to it. `elementwise`: its rows do
+    not depend on each other. `mutable`: an argument is of a class that a body can change.
     """
 
-    def __init__(self, name: str, body: object, args: list, result: tuple, views: dict) -> None:
-        """args: types by position; result: (type, nullable); views as in Arenas."""
+    def __init__(self, name: str, body: object, args: list, names: list, result: tuple, views: dict) -> None:
+        """args: types by position, and their names; result: (type, nullable); views as in Arenas. Raises Unserved."""
         self.listing, self.skip, self.elementwise, self.plain = False, False, True, True
-        self.name, self.body, self.args = name, body, args
+        self.vector = None
+        self.name, self.body, self.args, self.names = name, body, args, names
+        self.mutable = any([type(kind) is not str and kind.mutable() for kind in args])
         self.readers = [readers(kind, views) for kind in args]
         self.encoder = encoder(*result, views)
-        self.one, self.marshal = self.encoder.single(), result[0] in VARIABLE
+        self.one, self.marshal = self.encoder.single(), self.encoder.marshal
         self.columns = Struct("<" + TWO_BUFFERS * len(args))
         self.length = CALL_BYTES + SEGMENT_BYTES + self.columns.size
         self.forms = tuple([usual_form(kind) for kind in args])
@@ -38,4 +40,6 @@ class Function:
         self.listing, self.skip, self.elementwise = listing, skip, elementwise
         self.plain = not listing and not skip
         if not self.plain:
+            from udfgate_worker import modes  # noqa: F401  now, not in the first call
+
             self.length = -1

@@ -1,9 +1,9 @@
-"""Files of arrow-udf and databend-udf: their own names of types, and what they ask for that is not built."""
+"""Files of arrow-udf and databend-udf: their own names of plain types, and what they ask for that is not built."""
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.library import near
 from udfgate_worker.signature import Shape
-from udfgate_worker.typenames import Unserved, arrow_type, not_yet
+from udfgate_worker.typenames import Unserved, from_pyarrow
 
 _INTS = {
     "int8": "TINYINT INT8",
@@ -55,32 +55,50 @@ def guest_type(source: str, given: object) -> tuple:
     """(type, nullable) of an entry of input_types in a file of that package. Raises Unserved."""
     if isinstance(given, str):
         return _named(source, " ".join(given.split()))
-    module = type(given).__module__
-    if isinstance(module, str) and module.partition(".")[0] == "pyarrow":
+    if from_pyarrow(given):
         name = str(given)
         if source == "databend_udf":  # an Arrow type is NOT NULL there
-            return _LARGE.get(name) or arrow_type(name), False
-        return arrow_type(name), True
-    if module == source:
-        raise Unserved(f"{type(given).__name__} is not supported yet")
+            return _LARGE.get(name) or _parser().of_pyarrow(source, given), False
+        return _parser().of_pyarrow(source, given), True
+    if type(given).__module__ == source:
+        found = _parser().of_class(type(given).__name__)
+        if found is not None:
+            return found, True
+        raise Unserved(f"{type(given).__name__} is not supported")
     raise Unserved(f"wanted a type name such as 'INT' or 'VARCHAR', got {type(given).__name__}")
+
+
+def _parser() -> object:
+    from udfgate_worker import guestparser
+
+    return guestparser
 
 
 def _named(source: str, name: str) -> tuple:
     upper, nullable = name.upper(), True
     if source == "databend_udf":
         if upper.endswith(" NOT NULL"):
-            upper, nullable = upper[:-9], False
+            upper, name, nullable = upper[:-9], name[:-9], False
         elif upper.endswith(" NULL"):
-            upper = upper[:-5]
+            upper, name = upper[:-5], name[:-5]
         if upper.startswith("NULLABLE(") and upper.endswith(")"):
-            upper = upper[9:-1].strip()
-    table = _TABLES[source]
-    if upper in table:
-        return table[upper], nullable
-    if upper.endswith("[]") or not_yet(upper):
-        raise Unserved(f"{name} is not supported yet")
-    raise Unserved(f"{source} has no type called {name or 'nothing'}{near(upper, list(table))}")
+            upper, name = upper[9:-1].strip(), name[9:-1].strip()
+    found = plain_guest(source, upper)
+    if found:
+        return found, nullable
+    if not name:
+        raise Unserved(f"{source} has no type called nothing")
+    return _parser().of_name(source, name), nullable
+
+
+def plain_guest(source: str, upper: str) -> str:
+    """The plain type that a name in capitals means in files of a package, or nothing."""
+    return _TABLES[source].get(upper, "")
+
+
+def unknown_guest(source: str, name: str) -> Unserved:
+    """What is wrong with a name that the package does not know."""
+    return Unserved(f"{source} has no type called {name}{near(name.upper(), list(_TABLES[source]))}")
 
 
 def refuse_guest(source: str, shape: Shape, options: dict) -> None:

@@ -6,7 +6,7 @@ from marshal import dumps
 from struct import Struct
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.encode import _Blocks, _Flat
+from udfgate_worker.encode import Blocks, Flat
 from udfgate_worker.errors import failed_text, text_of
 from udfgate_worker.frames import FORM_MARSHAL
 from udfgate_worker.region import Region
@@ -22,7 +22,7 @@ class Keeper:
     full of failures holds in this process is never more than the gateway grants its answer.
     """
 
-    def __init__(self, encoder: "_Flat | _Blocks", region: Region, rows: int, step: int) -> None:
+    def __init__(self, encoder: "Flat | Blocks", region: Region, rows: int, step: int) -> None:
         encoder.begin(region, rows, step)
         self.encoder, self.region, self.rows, self.step = encoder, region, rows, step
         self.done = self.size = 0  # rows put; bytes of texts
@@ -33,7 +33,7 @@ class Keeper:
         encoder = self.encoder
         if not failed or encoder.nullable:
             taken = encoder.fast(values)
-        elif encoder.type_name in ("utf8", "binary") or sum(map(is_, values, repeat(None))) == len(failed):
+        elif encoder.marshal or sum(map(is_, values, repeat(None))) == len(failed):
             # Nulls that are not failed rows' are the gateway's to find in marshal blocks: it asks to RECODE.
             encoder.nullable = True
             try:

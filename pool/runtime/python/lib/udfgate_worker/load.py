@@ -11,10 +11,9 @@ from udfgate.declare import KINDS, Declaration, declarations
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.errors import LoadError, raised_at
 from udfgate_worker.function import Function
-from udfgate_worker.guesttypes import guest_type, refuse_guest, refuse_skipped
 from udfgate_worker.signature import NO_HINT, Plain, Shape, flavour, hint_type, shape_of
 from udfgate_worker.strict import type_name
-from udfgate_worker.typenames import Unserved, column_type
+from udfgate_worker.typenames import Unserved, column_type, described
 
 NOTHING = (
     "{}: nothing to serve: decorate functions with @udf (from udfgate import udf), "
@@ -25,7 +24,7 @@ SKIPPED_MAX = 100
 # the same. Limits and hints (concurrency, max_concurrency, max_workers, max_batch_rows, volatility, elementwise) are
 # not among them: no answer depends on them, so they are taken and kept until the gateway acts on them.
 _TAME = {
-    "mode": ("row", "list"),
+    "mode": ("row", "list", "arrow", "numpy", "pandas", "polars"),
     "io_threads": (1,),
     "init": ("worker",),
     "warmup": (),
@@ -173,6 +172,8 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
         call = _callable(declaration)
         args, result = _columns(declaration, call)
         if declaration.source:
+            from udfgate_worker.guesttypes import refuse_skipped
+
             refuse_skipped(declaration.source, skip, result[1])
         if skip:  # null answers of rows that the body does not see need a column that has nulls
             result = (result[0], True)
@@ -182,9 +183,12 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
         call = _instance(declaration, f"{module}.{name}").__call__
     options = declaration.options
     volatility = options.get("volatility", "volatile")
-    listing = mode == "list"
+    listing = mode != "row"
     elementwise = options.get("elementwise", not listing)
-    function = Function(name, call, [kind for _, kind, _ in args], result, views)
+    try:
+        function = _function(mode, name, call, args, result, views)
+    except Unserved as e:  # a time zone that this host does not know
+        raise LoadError(f"{module}.{name}: {e}", *_where(declaration)) from None
     function.special(listing, skip, elementwise)
     entry = {
         "number": 0,
@@ -192,8 +196,8 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
         "name": name,
         "mode": mode,
         "kind": declaration.kind,
-        "args": [{"name": arg, "type": kind, "nullable": nullable} for arg, kind, nullable in args],
-        "result": {"name": name, "type": result[0], "nullable": result[1]},
+        "args": [{"name": arg, "type": described(kind), "nullable": nullable} for arg, kind, nullable in args],
+        "result": {"name": name, "type": described(result[0]), "nullable": result[1]},
         "volatility": volatility,
         "elementwise": elementwise,
         "idempotent": options.get("idempotent", volatility == "immutable"),
@@ -201,6 +205,21 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
         "on_error": options.get("on_error", "fail"),
     }
     return function, entry
+
+
+def _function(mode: str, name: str, call: object, args: list, result: tuple, views: dict) -> Function:
+    """The Function of settled columns. Raises Unserved."""
+    names, kinds = [arg for arg, _, _ in args], [kind for _, kind, _ in args]
+    if mode in ("row", "list"):
+        return Function(name, call, kinds, names, result, views)
+    from udfgate_worker.vectors import Vector, storage
+
+    if mode in ("arrow", "polars"):
+        kinds, result = list(map(storage, kinds)), (storage(result[0]), result[1])
+    function = Function(name, call, kinds, names, result, views)
+    function.vector = Vector(mode, names, kinds, result)
+    function.mutable = function.mutable and mode in ("numpy", "pandas")
+    return function
 
 
 def _instance(declaration: Declaration, name: str) -> object:
@@ -265,6 +284,8 @@ def _columns(declaration: Declaration, call: object) -> tuple:
         del shape.parameters[:1]
     type_of = column_type
     if declaration.source:
+        from udfgate_worker.guesttypes import guest_type, refuse_guest
+
         refuse_guest(declaration.source, shape, options)
         type_of = partial(guest_type, declaration.source)
     given = options.get("input_types")

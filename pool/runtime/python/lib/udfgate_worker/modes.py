@@ -4,17 +4,20 @@ What the body answers comes in pieces, (values, failed): the values of the next 
 of it that failed, by index. Only a call that keeps going has failed rows; any other ends with Stopped.
 """
 
+from _functools import partial
+from _operator import getitem
 from itertools import repeat, starmap
 from time import monotonic_ns, thread_time_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.errors import Failure, all_rows, encode_failed, failed_text, no_row, raised, text_of
-from udfgate_worker.frames import DONE, FAILED, TOO_LARGE
+from udfgate_worker.errors import Failure, all_rows, encode_failed, failed_text, misfit, no_row, raised, text_of
+from udfgate_worker.frames import DONE, FAILED, TOO_LARGE, ProtocolError
 from udfgate_worker.function import Function
 from udfgate_worker.keeping import Keeper
+from udfgate_worker.library import library
 from udfgate_worker.region import Region, TooLarge
 from udfgate_worker.result import Outcome, Times
-from udfgate_worker.segment import Segment, stopped
+from udfgate_worker.segment import Segment, read_block, stopped
 from udfgate_worker.strict import type_name
 
 
@@ -50,6 +53,19 @@ def run_special(
     function: Function, segment: Segment, step: int, region: Region, times: Times, measure: bool, keep: bool
 ) -> Outcome:
     """Run a segment, write the answer into the region, add to the times: segment.run_segment for what is not plain."""
+    vector = function.vector
+    if vector is None:
+        return _run(function, segment, step, region, times, measure, keep)
+    segment.loan = loan = vector.loan(region.arenas)
+    outcome = _run(function, segment, step, region, times, measure, keep)
+    if loan.settle():
+        vector.copies = True
+    return outcome
+
+
+def _run(
+    function: Function, segment: Segment, step: int, region: Region, times: Times, measure: bool, keep: bool
+) -> Outcome:
     encoder, clock = function.encoder, Clock(measure)
     row, used, waited = segment.lo, region.used, region.waited
     failure, putting, done = None, False, Outcome(DONE, segment.lo, segment.hi - segment.lo)
@@ -61,14 +77,19 @@ def run_special(
         pieces = _list_pieces if function.listing else _row_pieces
         for values, failed in pieces(function, segment, step, clock, keep):
             putting = True
-            if keeper is None:
+            if type(values) is not list:  # a Whole
+                region.used = used
+                done.column, keeper = values.write(region), None
+            elif keeper is None:
                 encoder.put(values)
             else:
                 keeper.put(values, failed)
             putting = False
             row += len(values)
             values = None
-        if keeper is None:
+        if done.column is not None:
+            pass
+        elif keeper is None:
             done.column = encoder.end()
         else:
             done.column, done.errors = keeper.end()
@@ -106,22 +127,53 @@ def _first(encoder: object, row: int, end: Stopped) -> Failure:
     return end.failure
 
 
-def _seen(function: Function, segment: Segment, columns: list) -> "list | None":
-    """The indices of the rows that the body sees, or None: all of them."""
+class _Rows:
+    """Which rows of some the body sees. `seen`: their indices, or None: all of them. `count`: of them.
+
+    `failed`: texts of rows that Python cannot hold, by index. `stop`: the first of those where the call does not keep
+    going, else None; rows from there on are not seen.
+    """
+
+    def __init__(self, nulls: list, bad: dict, rows: int, keep: bool) -> None:
+        """nulls: indices of rows that are not looked at; bad: Misfits by index of rows that Python cannot hold."""
+        self.rows, self.seen, self.failed, self.stop = rows, None, {}, None
+        self.count = rows
+        if not nulls and not bad:
+            return
+        unlooked = set(nulls)
+        unheld = {at: one for at, one in bad.items() if at not in unlooked}
+        seen = [at for at in range(rows) if at not in unlooked and at not in bad]
+        if unheld and keep:
+            self.failed = {at: failed_text(one.name, one.text) for at, one in unheld.items()}
+        elif unheld:
+            self.stop = unheld[min(unheld)]
+            seen = [at for at in seen if at < self.stop.row]
+        if len(seen) < rows:
+            self.seen, self.count = seen, len(seen)
+
+    def of(self, columns: list) -> list:
+        """The columns as the body sees them."""
+        return columns if self.seen is None else [[column[at] for at in self.seen] for column in columns]
+
+    def at(self, number: int) -> int:
+        """The index among all rows of one that is seen."""
+        return number if self.seen is None else self.seen[number]
+
+    def spread(self, values: list, failed: dict) -> tuple:
+        """Values and failed of the rows seen as those of all rows."""
+        if self.seen is None:
+            return values, failed
+        spread: list = [None] * self.rows
+        for at, value in zip(self.seen, values):
+            spread[at] = value
+        return spread, {**{self.seen[at]: text for at, text in failed.items()}, **self.failed}
+
+
+def _nulls(function: Function, segment: Segment, columns: list) -> list:
+    """Indices of the rows that null_handling="skip" hides."""
     if not function.skip or not any([segment.fields[i + 2] for _, i in segment.readers]):
-        return None
-    seen = [at for at, args in enumerate(zip(*columns)) if None not in args]
-    return seen if len(seen) < len(columns[0]) else None
-
-
-def _spread(values: list, failed: dict, seen: "list | None", rows: int) -> tuple:
-    """Values and failed of the rows seen as those of all rows."""
-    if seen is None:
-        return values, failed
-    spread: list = [None] * rows
-    for at, value in zip(seen, values):
-        spread[at] = value
-    return spread, {seen[at]: text for at, text in failed.items()}
+        return []
+    return [at for at, args in enumerate(zip(*columns)) if None in args]
 
 
 def _row_pieces(function: Function, segment: Segment, step: int, clock: Clock, keep: bool):
@@ -130,11 +182,9 @@ def _row_pieces(function: Function, segment: Segment, step: int, clock: Clock, k
     while row < segment.hi:
         top = min(row + step, segment.hi)
         at = monotonic_ns()
-        columns = [read(segment.fields, i, row, top, number) for read, i in segment.readers]
-        seen, count = _seen(function, segment, columns), top - row
-        if seen is not None:
-            columns = [[column[at] for at in seen] for column in columns]
-            count = len(seen)
+        columns, bad = read_block(function, segment, row, top, number)
+        rows = _Rows(_nulls(function, segment, columns), bad, top - row, keep)
+        columns, count = rows.of(columns), rows.count
         calls = map(body, *columns) if columns else starmap(body, repeat((), count))
         columns = None
         clock.decode += monotonic_ns() - at
@@ -159,60 +209,124 @@ def _row_pieces(function: Function, segment: Segment, step: int, clock: Clock, k
         clock.stop()
         calls = None
         if len(values) < count:
-            at = seen[len(values)] if seen is not None else len(values)
+            at = rows.at(len(values))
             failure, error = stopped(row + at, error), None
-            raise Stopped(failure, _spread(values, {}, seen, top - row)[0][:at])
-        values, failed = _spread(values, failed, seen, top - row)
+            raise Stopped(failure, rows.spread(values, {})[0][:at])
+        values, failed = rows.spread(values, failed)
+        if rows.stop is not None:
+            raise Stopped(misfit(row, rows.stop), values[: rows.stop.row])
         yield values, failed
         row, number, values = top, number + 1, None
 
 
 def _list_pieces(function: Function, segment: Segment, step: int, clock: Clock, keep: bool):
-    rows, at = segment.hi - segment.lo, monotonic_ns()
-    columns: list = [[] for _ in segment.readers]
-    for number, lo in enumerate(range(segment.lo, segment.hi, step)):
-        for column, (read, i) in zip(columns, segment.readers):
-            column += read(segment.fields, i, lo, min(lo + step, segment.hi), number)
-    seen, count = _seen(function, segment, columns), rows
-    if seen is not None:
-        columns = [[column[at] for at in seen] for column in columns]
-        count = len(seen)
+    total, at = segment.hi - segment.lo, monotonic_ns()
+    read = partial(_read_lists if function.vector is None else _read_vectors, function, segment, step, keep)
+    columns, rows = read()
     clock.decode += monotonic_ns() - at
-    values, failed, failure = _run_lists(function, columns, count, clock, keep)
+    if rows.stop is not None and not function.elementwise:  # the body sees all rows or none
+        raise Stopped(misfit(segment.lo, rows.stop))
+    values, failed, failure = _run_lists(function, columns, rows.count, clock, keep, read)
     columns = None
+    if type(values) is not list:  # a Column
+        whole = _whole(values, rows)
+        if whole is not None:
+            yield whole, {}
+            return
+        values = _valued(values)
     if failure is not None and function.elementwise:
-        at = len(values) if seen is None else seen[len(values)]
+        at = rows.at(len(values))
         failure.row = segment.lo + at
-        raise Stopped(failure, _spread(values, {}, seen, rows)[0][:at])
+        raise Stopped(failure, rows.spread(values, {})[0][:at])
     if failure is not None:
-        if not keep or seen is None:
+        if not keep or rows.seen is None:
             raise Stopped(failure)
-        failed = dict.fromkeys(range(count), failed_text(failure.name, failure.text))  # not the rows with nulls
-        values = [None] * count
-    values, failed = _spread(values, failed, seen, rows)
+        failed = dict.fromkeys(range(rows.count), failed_text(failure.name, failure.text))  # not the rows with nulls
+        values = [None] * rows.count
+    values, failed = rows.spread(values, failed)
+    if rows.stop is not None:
+        raise Stopped(misfit(segment.lo, rows.stop), values[: rows.stop.row])
     by_block: dict = {}
     for at, text in failed.items():
         by_block.setdefault(at // step, {})[at % step] = text
     # A block's values are taken out of the list: marshal writes what nothing else refers to in a third of the time.
     gone: list = [None] * step
-    for number, at in enumerate(range(0, rows, step)):
+    for number, at in enumerate(range(0, total, step)):
         block = values[at : at + step]
         values[at : at + step] = gone[: len(block)]
         yield block, by_block.get(number, {})
 
 
-def _run_lists(function: Function, columns: list, count: int, clock: Clock, keep: bool) -> tuple:
+def _read_lists(function: Function, segment: Segment, step: int, keep: bool) -> tuple:
+    """(the columns of a segment as the body sees them, its _Rows)."""
+    columns: list = [[] for _ in segment.readers]
+    bad: dict = {}
+    for number, lo in enumerate(range(segment.lo, segment.hi, step)):
+        block, unheld = read_block(function, segment, lo, min(lo + step, segment.hi), number)
+        for at_row, one in unheld.items():
+            one.row = lo - segment.lo + at_row
+            bad[one.row] = one
+        for column, values in zip(columns, block):
+            column += values
+    rows = _Rows(_nulls(function, segment, columns), bad, segment.hi - segment.lo, keep)
+    return rows.of(columns), rows
+
+
+def _read_vectors(function: Function, segment: Segment, _step: int, keep: bool) -> tuple:
+    vector, loan, lo, hi = function.vector, segment.loan, segment.lo, segment.hi
+    if lo == hi:
+        return [], _Rows([], {}, 0, keep)
+    try:
+        columns, bad = vector.read(loan, segment.found, function.names, lo, hi, segment.rows)
+    except Exception as e:  # what the library itself does not take
+        if issubclass(type(e), ProtocolError):
+            raise
+        raise Stopped(all_rows(e)) from None
+    for at, one in bad.items():
+        one.row = at
+    nulls = vector.nulls(loan.arenas, segment.found, lo, hi) if function.skip else []
+    rows = _Rows(nulls, bad, hi - lo, keep)
+    if rows.seen is not None:
+        columns = [vector.select(column, rows.seen or slice(0, 0)) for column in columns]
+    return columns, rows
+
+
+def _whole(column: object, rows: _Rows) -> object:
+    """An answer as a Whole, or None if it has to be taken value by value."""
+    if rows.failed or rows.stop is not None:
+        return None
+    try:
+        return (column if rows.seen is None else column.spread(rows.seen, rows.rows)).whole()
+    except Exception:
+        return None
+
+
+def _valued(column: object) -> list:
+    """The values of an answer for the strict rules."""
+    try:
+        return column.listed()
+    except BaseException as e:
+        raise Stopped(all_rows(e)) from None
+
+
+def _run_lists(function: Function, columns: list, count: int, clock: Clock, keep: bool, again: object) -> tuple:
     """(values, failed, None), or (values before the row that raised, {}, its failure).
 
     Where rows do not depend on each other the rows that raise are found by halving. What is left to run lies on a
-    stack, the smallest rows on top, so that values come in order. The body gets copies then: it may change its lists.
+    stack, the smallest rows on top, so that values come in order. The body gets copies then: it may change its lists,
+    and what they hold: again() reads it anew, for deep copies from then on.
     """
     values: list = []
     failed: dict = {}
     todo = [(0, count)] if count else []
+    copied = None
+    cut, take, vector = getitem, _listed, function.vector
+    if vector is not None:
+        cut, take = vector.select, vector.take
     while todo:
         lo, hi = todo.pop()
-        args = [column[lo:hi] for column in columns] if function.elementwise else columns
+        args = [cut(column, slice(lo, hi)) for column in columns] if function.elementwise else columns
+        args = args if copied is None else copied(args)
         clock.start()
         try:
             result, error = function.body(*args), None
@@ -221,12 +335,22 @@ def _run_lists(function: Function, columns: list, count: int, clock: Clock, keep
         clock.stop()
         args = None
         if error is None:
-            values += _listed(result, hi - lo)
+            taken = take(result, hi - lo)
+            result = None
+            if type(taken) is list or type(taken) is tuple:
+                values += taken
+            elif hi - lo == count:
+                values = taken
+            else:
+                values += _valued(taken)
         elif function.elementwise and hi - lo > 1:
+            error = None  # its traceback has this frame, and so the columns
             middle = (lo + hi) // 2
             todo += [(middle, hi), (lo, middle)]
+            if function.mutable and copied is None:
+                (columns, _), copied = again(), library("copy").deepcopy if vector is None else vector.deep
         elif function.elementwise and keep:
-            failed[lo] = failed_text(type_name(error), text_of(error))
+            failed[lo], error = failed_text(type_name(error), text_of(error)), None
             values.append(None)
         else:
             failure, error = raised(0, error) if function.elementwise else all_rows(error), None

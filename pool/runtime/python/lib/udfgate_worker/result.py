@@ -25,7 +25,7 @@ class Times:
 class Outcome:
     """How one segment ended.
 
-    `column` is the result of a segment that is done: form, blocks, nulls, then offset and length of its two buffers.
+    `column` is the result of a segment that is done: form, blocks, nulls, then offset and length of each buffer.
     `errors` is its second column, if rows of it failed. `failure` is the entry of a failed segment. `lo` is its first
     row in the batch.
     """
@@ -48,8 +48,9 @@ class Outcome:
         return RESULT_SEGMENT.pack(self.status, 0, 0, len(errors), self.rows) + b"".join(errors)
 
 
-def _column(form: int, blocks: int, nulls: int, at1: int, size1: int, at2: int, size2: int) -> bytes:
-    return RESULT_COLUMN.pack(form, 2, blocks, nulls) + BUFFER.pack(at1, size1) + BUFFER.pack(at2, size2)
+def _column(form: int, blocks: int, nulls: int, *places: int) -> bytes:
+    head = RESULT_COLUMN.pack(form, len(places) // 2, blocks, nulls)
+    return head + b"".join(map(BUFFER.pack, places[::2], places[1::2]))
 
 
 def result_frame(call: int, stamps: tuple, times: Times, peak: int, where: tuple, outcomes: list) -> bytes:

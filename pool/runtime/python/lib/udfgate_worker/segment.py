@@ -4,7 +4,7 @@ from itertools import repeat, starmap
 from time import monotonic_ns, thread_time_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
-from udfgate_worker.errors import Failure, encode_failed, raised
+from udfgate_worker.errors import Failure, encode_failed, misfit, raised
 from udfgate_worker.frames import (
     BUFFER,
     BUFFER_BYTES,
@@ -22,6 +22,7 @@ from udfgate_worker.frames import (
 from udfgate_worker.function import Function
 from udfgate_worker.region import Region, TooLarge
 from udfgate_worker.result import Outcome, Times
+from udfgate_worker.strict import BadArguments
 
 MISSING = (0, 0)
 STOPPED = (
@@ -33,10 +34,12 @@ STOPPED = (
 class Segment:
     """Rows [lo, hi) of a batch: the fields of its columns, and per column a reader and where its fields begin."""
 
-    __slots__ = ("fields", "hi", "lo", "readers")
+    __slots__ = ("fields", "found", "hi", "lo", "loan", "readers", "rows")
 
     def __init__(self, fields: tuple, readers: list, lo: int, hi: int) -> None:
         self.fields, self.readers, self.lo, self.hi = fields, readers, lo, hi
+        # Of vector modes: (places, nulls) of each column, rows of the batch, and what is lent of the input.
+        self.found, self.rows, self.loan = None, 0, None
 
 
 def read_segments(function: Function, buffer: bytearray, at: int, end: int, count: int) -> "list[Segment] | str":
@@ -49,6 +52,15 @@ def read_segments(function: Function, buffer: bytearray, at: int, end: int, coun
         if chosen:
             return "row selections are not supported"
         at += SEGMENT_BYTES
+        if function.vector is not None:
+            found, then = function.vector.columns(buffer, at, end, columns)
+            if type(found) is str:
+                return found
+            segment = Segment((), [], lo, hi)
+            segment.found, segment.rows = found, int.from_bytes(buffer[at - SEGMENT_BYTES : at][:8], "little")
+            segments.append(segment)
+            at = then
+            continue
         fields: list[int] = []
         for _ in range(columns):
             at = _read_column(fields, buffer, at, end)
@@ -87,6 +99,25 @@ def stopped(row: int, error: "BaseException | None") -> Failure:
     return Failure(row, RAISED, "StopIteration", "", STOPPED) if error is None else raised(row, error)
 
 
+def read_block(function: Function, segment: Segment, lo: int, hi: int, number: int) -> tuple:
+    """The columns of a block, and Misfits by index in it: of rows that Python cannot hold, where values are Misfits."""
+    columns, bad = [], {}
+    for name, (read, i) in zip(function.names, segment.readers):
+        try:
+            columns.append(read(segment.fields, i, lo, hi, number))
+        except BadArguments as e:
+            columns.append(e.values)
+            bad = {**e.of(name), **bad}
+    return columns, bad
+
+
+def _held(function: Function, segment: Segment, lo: int, hi: int, number: int) -> tuple:
+    """The columns of a block up to its first row that Python cannot hold, and the Misfit of that row."""
+    columns, bad = read_block(function, segment, lo, hi, number)
+    first = bad[min(bad)]
+    return [column[: first.row] for column in columns], first
+
+
 def run_segment(
     function: Function, segment: Segment, step: int, region: Region, times: Times, measure: bool
 ) -> Outcome:
@@ -99,14 +130,17 @@ def run_segment(
     fields, readers, lo, hi = segment.fields, segment.readers, segment.lo, segment.hi
     row, number, used, waited = lo, 0, region.used, region.waited
     decode = ran = cpu = clock = 0
-    error = failure = values = None
+    error = failure = values = unheld = None
     begun = at = monotonic_ns()
     try:
         encoder.begin(region, hi - lo, step)
         while row < hi:
             top = row + step if row + step < hi else hi
             at = monotonic_ns()
-            columns = [read(fields, i, row, top, number) for read, i in readers]
+            try:
+                columns = [read(fields, i, row, top, number) for read, i in readers]
+            except BadArguments:
+                columns, unheld = _held(function, segment, row, top, number)
             values = []
             ready = monotonic_ns()
             if measure:
@@ -123,7 +157,8 @@ def run_segment(
             decode += ready - at
             ran += done - ready
             if len(values) < top - row:
-                failure = stopped(row + len(values), error)
+                reached = unheld is not None and len(values) == unheld.row
+                failure = misfit(row, unheld) if reached else stopped(row + len(values), error)
                 error = None
                 encoder.check(values)
                 break

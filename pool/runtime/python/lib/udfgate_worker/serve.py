@@ -152,6 +152,8 @@ class Worker:
         try:
             self.calls.functions, entries, skipped = load(request, self.arenas.views, self._imports)
             self.calls.generation = request["generation"]
+            if not any([function.vector for function in self.calls.functions]):
+                self.arenas.lend_nothing()
             reply = encode({"functions": entries, "skipped": skipped} if skipped else {"functions": entries})
             if len(reply) > LONG_FRAME_BYTES_MAX:
                 raise ValueError(f"{len(entries)} functions need {len(reply)} bytes of LOADED")

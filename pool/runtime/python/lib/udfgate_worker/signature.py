@@ -8,8 +8,7 @@ from udfgate_worker.typenames import Unserved
 
 NO_HINT = object()  # of a parameter or a return value without annotation
 WRAPPERS_MAX = 64
-_HINTS = {int: "int64", float: "float64", bool: "bool", str: "utf8", bytes: "binary"}
-_LATER_MODULES = ("datetime", "decimal", "collections", "uuid", "ipaddress", "fractions", "enum")
+PLAIN_HINTS = {int: "int64", float: "float64", bool: "bool", str: "utf8", bytes: "binary"}
 _VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
 
 
@@ -118,15 +117,18 @@ def flavour(body: object) -> str:
 
 def hint_type(hint: object, scope: dict) -> tuple:
     """(type, nullable) of a hint: nullable if it is a union with None. Raises Unserved."""
-    members = _members(hint, scope, 0)
-    others = [member for member in members if member is not None and member is not type(None)]
+    found = members(hint, scope, 0)
+    others = [member for member in found if member is not None and member is not type(None)]
     if len(others) != 1:
         raise Unserved("None alone is no type" if not others else "a union of several types is not supported")
-    return _plain_type(others[0]), len(others) < len(members)
+    return _one_type(others[0], scope), len(others) < len(found)
 
 
-def _members(hint: object, scope: dict, depth: int) -> list:
-    """The hint's union members, or itself; strings and forward references resolved, Annotated looked through."""
+def members(hint: object, scope: dict, depth: int) -> list:
+    """The hint's union members, or itself; strings and forward references resolved, Annotated looked through.
+
+    Annotated[datetime, "UTC"] stays: it says a zone.
+    """
     if depth > WRAPPERS_MAX:
         raise Unserved("a hint that refers to itself")
     if isinstance(hint, str):
@@ -134,42 +136,40 @@ def _members(hint: object, scope: dict, depth: int) -> list:
     if type(hint).__name__ == "ForwardRef":
         return _resolve(hint.__forward_arg__, scope, depth)
     if hasattr(hint, "__metadata__") and hasattr(hint, "__origin__"):
-        return _members(hint.__origin__, scope, depth + 1)
+        inner = members(hint.__origin__, scope, depth + 1)
+        zoned = isinstance(hint.__metadata__[0], str) and getattr(inner[0], "__name__", "") == "datetime"
+        return [hint] if zoned and inner[0].__module__ == "datetime" else inner
     for other_name in ("__supertype__", "__value__"):  # NewType, `type X = int`
         if type(hint).__module__ == "typing" and hasattr(hint, other_name):
-            return _members(getattr(hint, other_name), scope, depth + 1)
+            return members(getattr(hint, other_name), scope, depth + 1)
     typing = sys.modules.get("typing")
     if type(hint).__name__ == "UnionType" or (typing and getattr(hint, "__origin__", None) is typing.Union):
-        return [member for part in hint.__args__ for member in _members(part, scope, depth + 1)]
+        return [member for part in hint.__args__ for member in members(part, scope, depth + 1)]
     return [hint]
 
 
 def _resolve(text: str, scope: dict, depth: int) -> list:
     try:
         value = eval(text, scope)
-    except TypeError:
-        parts = text.split("|")  # `int | None` before Python 3.10
-        if len(parts) == 1 or "[" in text:
+    except TypeError:  # `int | None`, `list[int | None]` before Python 3.10
+        if "|" not in text:
             raise
-        return [member for part in parts for member in _members(part.strip(), scope, depth + 1)]
+        from udfgate_worker.hints import old_union
+
+        value = old_union(text, scope)
     except Exception as e:
         raise Unserved(
             f"hint {text!r} cannot be read: {type(e).__name__}: {e}; give input_types and result_type"
         ) from None
-    return _members(value, scope, depth + 1)
+    return members(value, scope, depth + 1)
 
 
-def _plain_type(hint: object) -> str:
+def _one_type(hint: object, scope: dict) -> object:
     try:
-        if hint in _HINTS:
-            return _HINTS[hint]
+        if hint in PLAIN_HINTS:
+            return PLAIN_HINTS[hint]
     except TypeError:
         pass
-    name = getattr(hint, "__name__", None) or str(hint)
-    origin = getattr(hint, "__origin__", hint)
-    later = origin in (dict, list, tuple, set) if isinstance(origin, type) else False
-    structure = hasattr(hint, "__dataclass_fields__") or hasattr(hint, "__total__")
-    if later or structure or getattr(origin, "__module__", "") in _LATER_MODULES:
-        what = str(hint) if later and origin is not hint else name
-        raise Unserved(f"{what} is not supported yet; supported hints are bool, int, float, str, bytes")
-    raise Unserved(f"{name} is not supported; wanted int, float, bool, str, bytes or one of them | None")
+    from udfgate_worker.hints import rich_hint
+
+    return rich_hint(hint, scope)

@@ -10,6 +10,7 @@ from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.call import PEAK_NS_MIN, Answer, Calls
 from udfgate_worker.frames import CALL, HEADER, ONE_HEAD, ONE_RESULT, ONE_RESULT_BYTES, RESULT, WIDTH_TWO
 from udfgate_worker.link import Link
+from udfgate_worker.strict import BadArguments
 
 ROOM_MIN = 64  # bytes in which a row of fixed width fits
 _RESULT_HEAD = (ONE_RESULT_BYTES - HEADER.size) | RESULT << 32
@@ -42,7 +43,11 @@ def serve_single_rows(link: Link, calls: Calls) -> None:
         if fields[::WIDTH_TWO] != function.forms or generation != calls.generation:
             return
         link.start = start + 16 + length
-        args = [one(fields, i, row) for one, i in function.ones]
+        try:
+            args = [one(fields, i, row) for one, i in function.ones]
+        except BadArguments:
+            calls.single_unheld(function, fields, (call, base, limit), row, received)
+            continue
         decoded = now()
         try:
             value = function.body(*args)

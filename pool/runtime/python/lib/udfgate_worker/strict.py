@@ -15,15 +15,41 @@ INT_RANGES = {
     for bits in (8, 16, 32, 64)
     for sign in ("", "u")
 }
-_SINGLE = Struct("<f")
+_ROUNDED = {"float16": Struct("<e"), "float32": Struct("<f")}
 _type_name, _type_module = vars(type)["__name__"].__get__, vars(type)["__module__"].__get__
 
 
 class Misfit(Exception):
-    """A value that does not fit the result type. `row` is set by whoever knows it."""
+    """A value that does not fit. `row` is set by whoever knows it.
 
-    def __init__(self, name: str, text: str, row: int = 0) -> None:
-        self.name, self.text, self.row = name, text, row
+    `at` is where the text takes up the place within a nested value; below 0: at its end.
+    """
+
+    def __init__(self, name: str, text: str, row: int = 0, at: int = -1) -> None:
+        self.name, self.text, self.row, self.at = name, text, row, at
+        self.placed = False
+
+    def inside(self, step: str) -> "Misfit":
+        """The same as told by the value around it: step is .member, [index] or the like."""
+        at = len(self.text) if self.at < 0 else self.at
+        if not self.placed:
+            step, self.placed = " at " + step, True
+            self.at = at + len(" at ")
+        self.text = self.text[:at] + step + self.text[at:]
+        return self
+
+
+class BadArguments(Exception):
+    """Rows of a column that Python's classes cannot hold: the values, in which those are Misfits, and them by index."""
+
+    def __init__(self, values: list, bad: dict) -> None:
+        self.values, self.bad = values, bad
+
+    def of(self, name: str) -> dict:
+        """The Misfits by index, told as those of an argument."""
+        for at, misfit in self.bad.items():
+            misfit.text, misfit.row = misfit.text.replace("argument:", f"argument {name}:", 1), at
+        return self.bad
 
 
 def shown(value: object) -> str:
@@ -42,9 +68,11 @@ def type_name(value: object) -> str:
     return str.__str__(_type_name(type(value)))
 
 
-def _unfit(name: str, kind: str, value: object) -> Misfit:
+def refusal(name: str, kind: str, value: object, more: str = "") -> Misfit:
+    """Wanted and got; more says what is wrong with what came, where that is not its class."""
     got = "None" if value is None else f"{type_name(value)} {shown(value)}"
-    return Misfit(name, f"result: wanted {kind}, got {got}")
+    wanted = f"result: wanted {kind}"
+    return Misfit(name, f"{wanted}, got {got} {more}" if more else f"{wanted}, got {got}", 0, len(wanted))
 
 
 def _from_numpy(value: object, names: tuple) -> bool:
@@ -53,7 +81,7 @@ def _from_numpy(value: object, names: tuple) -> bool:
     return not issubclass(kind, int) and _type_module(kind) == "numpy" and _type_name(kind) in names
 
 
-def _index(value: object) -> int:
+def int_of(value: object) -> int:
     """The number that struct takes a value for: an int's own, whatever its class makes of __index__."""
     return int.__index__(value if issubclass(type(value), int) else index(value))
 
@@ -63,95 +91,106 @@ def _bool(kind: str, value: object) -> bool:
         return value
     if _from_numpy(value, ("bool_", "bool")):
         return bool(value)
-    raise _unfit("TypeError", kind, value)
+    raise refusal("TypeError", kind, value)
 
 
 def _int(kind: str, value: object) -> int:
     if _from_numpy(value, ("bool_", "bool")):
         return int(bool(value))
-    number = _index(value)
+    number = int_of(value)
     least, most = INT_RANGES[kind]
     if not least <= number <= most:
-        raise _unfit("OverflowError", kind, value)
+        raise refusal("OverflowError", kind, value)
     return number
 
 
-def _single(kind: str, number: float, value: object) -> float:
+def _rounded(kind: str, number: float, value: object) -> float:
+    """The number as the column will hold it."""
     try:
-        return _SINGLE.unpack(_SINGLE.pack(number))[0]
+        pack = _ROUNDED[kind]
+        return pack.unpack(pack.pack(number))[0]
     except OverflowError:
-        raise _unfit("OverflowError", kind, value) from None
+        raise refusal("OverflowError", kind, value) from None
 
 
-def _float(kind: str, value: object) -> float:
+def float_rule(kind: str, value: object) -> float:
+    """The rule of floats of any width."""
     if issubclass(type(value), float):
         number = float.__float__(value)
     elif _from_numpy(value, ("float16", "float32")):
         number = float(value)
     elif value is True or value is False or _from_numpy(value, ("bool_", "bool")):
-        raise _unfit("TypeError", kind, value)
+        raise refusal("TypeError", kind, value)
     else:
         return _whole(kind, value)
-    return number if kind == "float64" else _single(kind, number, value)
+    return number if kind == "float64" else _rounded(kind, number, value)
 
 
 def _whole(kind: str, value: object) -> float:
     """An int is taken into a float column only if it is the same number there."""
-    whole = _index(value)
+    whole = int_of(value)
     try:
         number = float(whole)
     except OverflowError:
-        raise _unfit("OverflowError", kind, value) from None
+        raise refusal("OverflowError", kind, value) from None
     if kind != "float64":
-        number = _single(kind, number, value)
+        number = _rounded(kind, number, value)
     if number != whole:
         raise Misfit("ValueError", f"result: {shown(whole)} is not exact in {kind}")
     return number
 
 
-def _text(kind: str, value: object) -> str:
+def text_rule(kind: str, value: object) -> str:
+    """The rule of text."""
     if not issubclass(type(value), str):
-        raise _unfit("TypeError", kind, value)
+        raise refusal("TypeError", kind, value)
     text = value if type(value) is str else str.__str__(value)
     try:
         text.encode()
     except UnicodeEncodeError:
-        misfit = _unfit("ValueError", kind, text)
+        misfit = refusal("ValueError", kind, text)
         misfit.text += " with a lone surrogate"
         raise misfit from None
     return text
 
 
-def _binary(kind: str, value: object) -> bytes:
+def binary_rule(kind: str, value: object) -> bytes:
+    """The rule of binary."""
     if type(value) is bytes:
         return value
     if issubclass(type(value), (bytes, bytearray, memoryview)):
         try:
             return bytes(memoryview(value))
         except ValueError:  # a memoryview that was released
-            raise _unfit("ValueError", kind, value) from None
-    raise _unfit("TypeError", kind, value)
+            raise refusal("ValueError", kind, value) from None
+    raise refusal("TypeError", kind, value)
 
 
-_RULES = {"bool": _bool, "float32": _float, "float64": _float, "utf8": _text, "binary": _binary}
+PLAIN_RULES = {"bool": _bool, "float32": float_rule, "float64": float_rule, "utf8": text_rule, "binary": binary_rule}
 
 
 def rule_of(kind: str) -> object:
     """The rule of a type: rule(kind, value) → the exact value. Raises Misfit, and what the value's own code raises."""
-    return _RULES.get(kind, _int)
+    if type(kind) is not str:
+        from udfgate_worker.exact import rich_rule
+
+        return rich_rule(kind)
+    return PLAIN_RULES.get(kind, _int)
 
 
 def unfit(kind: str, value: object) -> Misfit:
     """The misfit of a value whose own code raised while it was looked at."""
-    return _unfit("TypeError", kind, value)
+    return refusal("TypeError", kind, value)
 
 
 def exact_values(kind: str, nullable: bool, values: list) -> list:
     """The values as exact instances of the type's own Python class, None where null is allowed.
 
+    Those of a type that is not plain are in its value form: what RESULT has of them.
+
     float32 values are rounded as the column will hold them. Raises Misfit with the index of the first bad one.
     """
-    rule = _RULES.get(kind, _int)
+    rule = rule_of(kind)
     out = []
     for value in values:
         if value is None and nullable:
@@ -165,7 +204,7 @@ def exact_values(kind: str, nullable: bool, values: list) -> list:
         except MemoryError:
             raise
         except BaseException:  # __index__ and friends are the value's own code
-            misfit = _unfit("TypeError", kind, value)
+            misfit = refusal("TypeError", kind, value)
             misfit.row = len(out)
             raise misfit from None
     return out

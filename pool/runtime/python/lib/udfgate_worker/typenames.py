@@ -36,71 +36,21 @@ _NAMES.update({
     "INTEGER UNSIGNED": "uint32",
     "BIGINT UNSIGNED": "uint64",
 })  # fmt: skip
-
-_NOT_YET = frozenset(
-    [
-        "DATE",
-        "DATE32",
-        "DATE64",
-        "TIME",
-        "TIME32",
-        "TIME64",
-        "TIMETZ",
-        "TIMESTAMP",
-        "TIMESTAMPTZ",
-        "DATETIME",
-        "DURATION",
-        "INTERVAL",
-        "DECIMAL",
-        "NUMERIC",
-        "DEC",
-        "DECIMAL32",
-        "DECIMAL64",
-        "DECIMAL128",
-        "DECIMAL256",
-        "NUMBER",
-        "MONEY",
-        "HUGEINT",
-        "UHUGEINT",
-        "INT128",
-        "UINT128",
-        "FLOAT16",
-        "HALF",
-        "HALFFLOAT",
-        "HALF_FLOAT",
-        "JSON",
-        "JSONB",
-        "VARIANT",
-        "UUID",
-        "ARRAY",
-        "LIST",
-        "LARGE_LIST",
-        "FIXED_SIZE_LIST",
-        "MAP",
-        "STRUCT",
-        "ROW",
-        "TUPLE",
-        "UNION",
-        "NULL",
-        "ENUM",
-        "LARGE_STRING",
-        "LARGE_UTF8",
-        "LARGE_BINARY",
-        "STRING_VIEW",
-        "UTF8_VIEW",
-        "BINARY_VIEW",
-        "FIXED_SIZE_BINARY",
-        "DICTIONARY",
-        "RUN_END_ENCODED",
-        "MONTH_INTERVAL",
-        "DAY_TIME_INTERVAL",
-        "MONTH_DAY_NANO_INTERVAL",
-        "EXTENSION",
-        "GEOMETRY",
-        "VECTOR",
-        "BIT",
-    ]
-)
+_MORE = [
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "INTERVAL",
+    "DECIMAL",
+    "NUMERIC",
+    "JSON",
+    "UUID",
+    "ARRAY",
+    "LIST",
+    "MAP",
+    "STRUCT",
+    "NULL",
+]  # typeparser.py
 
 
 class Unserved(Exception):
@@ -108,21 +58,28 @@ class Unserved(Exception):
 
 
 def column_type(given: object) -> tuple:
-    """(type, nullable) of an entry of input_types. Nullable unless it ends in NOT NULL. Raises Unserved."""
+    """(type, nullable) of an entry of input_types. Nullable unless it ends in NOT NULL. Raises Unserved.
+
+    A plain type (decode.TYPES) is its name, any other a kinds.Type.
+    """
     if isinstance(given, str):
         return _from_name(given)
-    module = type(given).__module__
-    if isinstance(module, str) and module.partition(".")[0] == "pyarrow":
-        return arrow_type(str(given)), True
+    if from_pyarrow(given):
+        from udfgate_worker.typeparser import from_pyarrow as read
+
+        return read(given), True
     raise Unserved(f"wanted a type name such as 'INT' or 'VARCHAR', got {type(given).__name__}")
 
 
-def arrow_type(name: str) -> str:
-    """The type of pyarrow's own spelling of a type object. Raises Unserved."""
-    name = {"float": "float32", "double": "float64", "string": "utf8"}.get(name, name)
-    if name not in TYPES:
-        raise Unserved(f"{name} is not supported yet")
-    return name
+def described(kind: object) -> "str | dict":
+    """A type as LOADED has it."""
+    return kind if type(kind) is str else kind.described()
+
+
+def from_pyarrow(given: object) -> bool:
+    """Whether something is an object of pyarrow's."""
+    module = type(given).__module__
+    return isinstance(module, str) and module.partition(".")[0] == "pyarrow"
 
 
 def _from_name(given: str) -> tuple:
@@ -134,30 +91,24 @@ def _from_name(given: str) -> tuple:
     elif len(words) > 1 and upper[-1] == "NULL":
         words = words[:-1]
     name = " ".join(words)
+    if name in TYPES or name.upper() in _NAMES:
+        return plain_name(name), nullable
+    if not name:
+        raise Unserved("no type is called nothing")
+    from udfgate_worker.typeparser import parse
+
+    return parse(name), nullable
+
+
+def plain_name(name: str) -> str:
+    """The plain type that a name means. Raises Unserved."""
     if name in TYPES:
-        return name, nullable
-    upper_name = name.upper()
-    if upper_name == "FLOAT":
+        return name
+    upper = name.upper()
+    if upper == "FLOAT":
         raise Unserved("FLOAT is 4 bytes in some engines and 8 in others: write REAL or DOUBLE")
-    if upper_name == "INT8" and name != "INT8":
+    if upper == "INT8" and name != "INT8":
         raise Unserved(f"{name} is 1 byte in some systems and 8 in others: write TINYINT or BIGINT")
-    if upper_name in _NAMES:
-        return _NAMES[upper_name], nullable
-    raise Unserved(_refusal(name, upper_name))
-
-
-def _refusal(name: str, upper: str) -> str:
-    base = upper.replace("<", "(").replace("[", "(").partition("(")[0].strip()
-    if base in _NAMES and name.endswith("]"):
-        return f"{name}: lists are not supported yet"
-    if base in _NAMES:
-        return f"{name}: a length or precision is not supported, write {name[: len(base)]}"
-    if not_yet(base):
-        return f"{name} is not supported yet"
-    return f"no type is called {name or 'nothing'}{near(base, list(_NAMES))}"
-
-
-def not_yet(upper: str) -> bool:
-    """Whether a name in capitals means a type that is not built."""
-    base = upper.replace("<", "(").partition("(")[0].strip()
-    return base in _NOT_YET or base.partition(" ")[0] in _NOT_YET
+    if upper in _NAMES:
+        return _NAMES[upper]
+    raise Unserved(f"no type is called {name}{near(upper, [*_NAMES, *_MORE])}")
