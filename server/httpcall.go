@@ -40,7 +40,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer body.release()
-	stream := &httpStream{ctx: ctx, route: route, body: body, came: clock.Now(), rowsMax: s.config.BatchRowsMax}
+	stream := &httpStream{ctx: ctx, route: route, body: body, came: clock.Now(), rowsMax: s.config.BatchRowsMax, bytesMax: s.config.MessageBytesMax}
 	x, err := s.newExchange(stream, dialectHTTP)
 	if err != nil {
 		s.refuseHTTP(w, &refusal{err: udfgate.AsError(err)})

@@ -27,11 +27,12 @@ type renderer interface{ render(m *rawMsg) }
 // ledger, bill and errors are those of every other call. It makes Flight's
 // messages from the request's JSON, and JSON from the answers.
 type httpStream struct {
-	ctx     context.Context
-	route   *route
-	body    *requestBody
-	came    int64 // when the body was there
-	rowsMax int64 // of a batch
+	ctx      context.Context
+	route    *route
+	body     *requestBody
+	came     int64 // when the body was there
+	rowsMax  int64 // of a batch
+	bytesMax int64 // of a batch
 
 	received int // messages
 	trailer  metadata.MD
@@ -117,8 +118,8 @@ func (h *httpStream) parse() ([]byte, error) {
 // must see all of them.
 func (h *httpStream) read(raw []byte) (arrow.RecordBatch, error) {
 	schema, err := flight.DeserializeSchema(codec.EncapsulateSchema(udfgate.Schema{Fields: h.route.function.Args}), memory.DefaultAllocator)
-	if err != nil {
-		return nil, udfgate.AsError(err)
+	if err != nil { // it has no lists of a fixed size of 0
+		return nil, udfgate.Invalidf(udfgate.ShapeUnsupported, "arguments of a type that has no JSON here: %w", err)
 	}
 	source, err := tabular.NewJSONRows(bytes.NewReader(raw), schema.Fields(), tabular.Options{})
 	if err != nil {
@@ -130,7 +131,7 @@ func (h *httpStream) read(raw []byte) (arrow.RecordBatch, error) {
 			p.Release()
 		}
 	}()
-	for rows := int64(0); ; {
+	for rows, size := int64(0), int64(0); ; {
 		part, err := source.Next(int(h.rowsMax - rows + 1)) // one more says that there are too many
 		if errors.Is(err, io.EOF) {
 			return joined(schema, parts)
@@ -139,6 +140,10 @@ func (h *httpStream) read(raw []byte) (arrow.RecordBatch, error) {
 			return nil, malformed("rows: %w", err)
 		}
 		parts = append(parts, part.Args)
+		// Nulls of some types take more bytes than their text has.
+		if size += part.Bytes(); size > h.bytesMax {
+			return nil, udfgate.Invalidf(udfgate.ShapeTooLarge, "batch of more than %d bytes is over %s %d; send fewer rows", h.bytesMax, messageBytesName, h.bytesMax)
+		}
 		if rows += part.Len(); rows > h.rowsMax {
 			return nil, udfgate.Invalidf(udfgate.ShapeTooLarge, "batch of more than %d rows is over %s %d", h.rowsMax, batchRowsName, h.rowsMax)
 		}
@@ -235,16 +240,17 @@ func (h *httpStream) appendRows(m *rawMsg) error {
 // appendAnswers appends an element per row, with commas between: the value, or with a column of
 // errors beside it an object of both.
 func appendAnswers(dst []byte, batch arrow.RecordBatch) []byte {
+	result := batch.Schema().Field(0)
 	for i := range int(batch.NumRows()) {
 		if len(dst) > 0 {
 			dst = append(dst, ',')
 		}
 		if batch.NumCols() == 1 {
-			dst = tabular.AppendJSON(dst, batch.Column(0), i)
+			dst = tabular.AppendFieldJSON(dst, result, batch.Column(0), i)
 			continue
 		}
 		dst = append(dst, `{"value":`...)
-		dst = tabular.AppendJSON(dst, batch.Column(0), i)
+		dst = tabular.AppendFieldJSON(dst, result, batch.Column(0), i)
 		dst = append(dst, `,"error":`...)
 		dst = tabular.AppendJSON(dst, batch.Column(1), i)
 		dst = append(dst, '}')

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/udfgate/udfgate/internal/arrowtype"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
@@ -25,7 +26,7 @@ type Function struct {
 	Path, Pool string
 }
 
-// Signature is the function as people write it: name(a int64, b utf8?) -> int64.
+// Signature is the function as people write it: name(a int64, b list<utf8>?) -> int64.
 func (f *Function) Signature() string {
 	s := f.Name + "("
 	for i, a := range f.Args {
@@ -39,9 +40,9 @@ func (f *Function) Signature() string {
 
 func typeName(f arrow.Field) string {
 	if f.Nullable {
-		return f.Type.String() + "?"
+		return arrowtype.Name(f) + "?"
 	}
-	return f.Type.String()
+	return arrowtype.Name(f)
 }
 
 // Schema is that of a batch of arguments.

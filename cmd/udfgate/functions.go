@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/apache/arrow-go/v18/arrow"
 	client "github.com/udfgate/udfgate/clients/go"
+	"github.com/udfgate/udfgate/internal/arrowtype"
 )
 
 type functionsCmd struct {
@@ -70,7 +71,7 @@ func describe(f *client.Function) functionJSON {
 	return functionJSON{f.Name, f.Signature(), args, describeField(f.Result), f.Mode, f.Volatility, f.Path, f.Version, f.Pool}
 }
 
-func describeField(f arrow.Field) fieldJSON { return fieldJSON{f.Name, f.Type.String(), f.Nullable} }
+func describeField(f arrow.Field) fieldJSON { return fieldJSON{f.Name, arrowtype.Name(f), f.Nullable} }
 
 // dash stands for what the gateway did not tell.
 func dash(s string) string {

@@ -54,6 +54,7 @@ type jsonPrinter struct {
 
 func (p *jsonPrinter) each(_ *tabular.Rows, out *client.Result) error {
 	p.buf = p.buf[:0]
+	result := out.Batch.Schema().Field(0)
 	for i := range int(out.Batch.NumRows()) {
 		if p.any {
 			p.buf = append(p.buf, ',')
@@ -62,10 +63,10 @@ func (p *jsonPrinter) each(_ *tabular.Rows, out *client.Result) error {
 			p.any = true
 		}
 		if out.Errors == nil {
-			p.buf = tabular.AppendJSON(p.buf, out.Batch.Column(0), i)
+			p.buf = tabular.AppendFieldJSON(p.buf, result, out.Batch.Column(0), i)
 			continue
 		}
-		p.buf = tabular.AppendJSON(append(p.buf, `{"value":`...), out.Batch.Column(0), i)
+		p.buf = tabular.AppendFieldJSON(append(p.buf, `{"value":`...), result, out.Batch.Column(0), i)
 		p.buf = tabular.AppendJSON(append(p.buf, `,"error":`...), out.Errors, i)
 		p.buf = append(p.buf, '}')
 	}
@@ -95,6 +96,7 @@ func answers(out *client.Result) []arrow.Array {
 type tablePrinter struct {
 	w       io.Writer
 	grid    grid
+	fields  []arrow.Field // of the grid's columns
 	max     int
 	answers int // columns
 	rows    int64
@@ -102,7 +104,8 @@ type tablePrinter struct {
 
 func newTablePrinter(w io.Writer, f *client.Function, answers []arrow.Field) *tablePrinter {
 	p := &tablePrinter{w: w, max: tableRowsMax, answers: len(answers)}
-	for _, field := range append(append([]arrow.Field(nil), f.Args...), answers...) {
+	p.fields = append(append(p.fields, f.Args...), answers...)
+	for _, field := range p.fields {
 		p.grid.head = append(p.grid.head, printable(field.Name))
 		p.grid.right = append(p.grid.right, numeric(field.Type))
 	}
@@ -110,15 +113,15 @@ func newTablePrinter(w io.Writer, f *client.Function, answers []arrow.Field) *ta
 }
 
 func numeric(t arrow.DataType) bool {
-	return arrow.IsInteger(t.ID()) || arrow.IsFloating(t.ID())
+	return arrow.IsInteger(t.ID()) || arrow.IsFloating(t.ID()) || arrow.IsDecimal(t.ID())
 }
 
 func (p *tablePrinter) each(in *tabular.Rows, out *client.Result) error {
 	columns := append(slices.Clone(in.Args.Columns()), answers(out)[:p.answers]...)
 	for i := 0; i < int(out.Batch.NumRows()) && len(p.grid.rows) < p.max; i++ {
 		var cells []string
-		for _, column := range columns {
-			cells = append(cells, cellText(column, i))
+		for c, column := range columns {
+			cells = append(cells, cellText(p.fields[c], column, i))
 		}
 		p.grid.add(cells...)
 	}
@@ -139,11 +142,11 @@ func (p *tablePrinter) end() error {
 
 // cellText shows a value so that no two look alike: null is bare, the empty
 // text and the text "null" are quoted.
-func cellText(a arrow.Array, i int) string {
+func cellText(f arrow.Field, a arrow.Array, i int) string {
 	if tabular.IsNull(a, i) {
 		return "null"
 	}
-	text := string(tabular.AppendText(nil, a, i))
+	text := string(tabular.AppendFieldText(nil, f, a, i))
 	if text == "" || text == "null" {
 		return `"` + text + `"`
 	}

@@ -99,7 +99,7 @@ func fitsNested(want, have arrow.DataType) bool {
 	if f == 0 || f != family(have.ID()) {
 		return false
 	}
-	if f == arrow.FIXED_SIZE_LIST && want.(*arrow.FixedSizeListType).Len() != have.(*arrow.FixedSizeListType).Len() {
+	if fixedSize(want) != fixedSize(have) {
 		return false
 	}
 	wanted, had := inner(want), inner(have)
@@ -112,6 +112,14 @@ func fitsNested(want, have arrow.DataType) bool {
 		}
 	}
 	return true
+}
+
+// fixedSize is how many items each list of a type has, 0 if that is not fixed.
+func fixedSize(t arrow.DataType) int {
+	if f, ok := t.(*arrow.FixedSizeListType); ok {
+		return int(f.Len())
+	}
+	return 0
 }
 
 // inner is what is below a type: items, members, or key and value.

@@ -182,7 +182,7 @@ func TestForms_one(t *testing.T) {
 		{extended(arrowJSON, ""), "\xff", `line 2, column 1 "x": wanted utf8, got bytes that are not UTF-8: "\xff"`},
 		{extended(arrow.ListOf(text), ""), "\"[\"\"\xff\"\"]\"", `line 2, column 1 "x": wanted utf8, got bytes that are not UTF-8: "[\"\xff\"]"`},
 		{extended(largeText, ""), "\xff", `line 2, column 1 "x": wanted utf8, got bytes that are not UTF-8: "\xff"`},
-		{extended(text, "arrowudf.decimal"), "1,5", `line 2, column 1 "x": wanted utf8 as arrowudf.decimal as digits, got "1,5"`},
+		{extended(text, "arrowudf.decimal"), "1,5", `line 2, column 1 "x": wanted utf8 as arrowudf.decimal such as 12.50, got "1,5"`},
 	} {
 		field := c.csv
 		if strings.Contains(field, ",") {
@@ -209,9 +209,9 @@ func TestForms_one(t *testing.T) {
 func TestReadable(t *testing.T) {
 	twice := arrow.StructOf(arrow.Field{Name: "a", Type: i64}, arrow.Field{Name: "a", Type: text})
 	for want, dt := range map[string]arrow.DataType{
-		`column "a": text cannot be read as dictionary<int8, utf8> yet`:                                                dictionary(text),
-		`column "a": text cannot be read as utf8_view yet`:                                                             arrow.ListOf(view),
-		`column "a": text cannot be read as struct<a int64, a utf8>: it has two members "a"`:                           arrow.MapOf(i64, twice),
+		`column "a": text cannot be read as dictionary<int8, utf8> yet`:                                                   dictionary(text),
+		`column "a": text cannot be read as utf8_view yet`:                                                                arrow.ListOf(view),
+		`column "a": text cannot be read as struct<a int64, a utf8>: it has two members "a"`:                              arrow.MapOf(i64, twice),
 		`column "a": text cannot be read as fixed_size_list<int64>[10000000]: a null of it is over 64 MiB (nullBytesMax)`: arrow.FixedSizeListOf(10_000_000, i64),
 	} {
 		if _, err := NewJSONRows(strings.NewReader("[]"), fields(dt), Options{}); err == nil || err.Error() != want {

@@ -174,7 +174,7 @@ func gatherNested(want arrow.DataType, values arrow.Array, rows []int) (arrow.Ar
 		for _, c := range children {
 			c.Release()
 		}
-		children = append(children[:0], entries)
+		children = []arrow.ArrayData{entries}
 	}
 	data := array.NewData(want, len(rows), buffers, children, nulls, 0)
 	defer data.Release()

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/udfgate/udfgate"
 )
 
 // The columns of a file that are no arguments may have any type. This file
@@ -34,21 +36,54 @@ func appendOther(dst []byte, a arrow.Array, i int) []byte {
 	case *array.FixedSizeBinary:
 		return appendBytes(dst, a.Value(i))
 	case *array.Float16:
-		return appendFloatJSON(dst, float64(a.Value(i).Float32()), 32)
+		return appendFloatJSON(dst, halfFloat(a.Value(i)), 32)
 	case *array.Dictionary:
 		return AppendJSON(dst, a.Dictionary(), a.GetValueIndex(i))
 	case *array.RunEndEncoded:
 		return AppendJSON(dst, a.Values(), a.GetPhysicalIndex(i))
 	case array.ExtensionArray:
-		return AppendJSON(dst, a.Storage(), i)
+		return appendExtended(dst, a.ExtensionType().ExtensionName(), a.Storage(), i)
 	case *array.Struct:
 		return appendStruct(dst, a, i)
 	case *array.Map:
 		return appendMap(dst, a, i)
 	case array.ListLike:
 		return appendList(dst, a, i)
+	case *array.Decimal32:
+		return appendDecimal(dst, big.NewInt(int64(a.Value(i))), a.DataType())
+	case *array.Decimal64:
+		return appendDecimal(dst, big.NewInt(int64(a.Value(i))), a.DataType())
+	case *array.Decimal128:
+		return appendDecimal(dst, a.Value(i).BigInt(), a.DataType())
+	case *array.Decimal256:
+		return appendDecimal(dst, a.Value(i).BigInt(), a.DataType())
 	}
 	return appendTime(dst, a, i)
+}
+
+// appendDecimal writes all digits that the scale has: 1.50 stays 1.50. The
+// library's own text drops zeros at the end.
+func appendDecimal(dst []byte, v *big.Int, t arrow.DataType) []byte {
+	dst = append(dst, '"')
+	scale := 0
+	if d, ok := t.(arrow.DecimalType); ok {
+		scale = int(d.GetScale())
+	}
+	if v.Sign() < 0 {
+		dst = append(dst, '-')
+	}
+	digits := new(big.Int).Abs(v).String()
+	switch {
+	case scale <= 0 && v.Sign() != 0:
+		digits += strings.Repeat("0", -scale)
+	case scale > 0:
+		if missing := scale + 1 - len(digits); missing > 0 {
+			digits = strings.Repeat("0", missing) + digits
+		}
+		point := len(digits) - scale
+		digits = digits[:point] + "." + digits[point:]
+	}
+	return append(append(dst, digits...), '"')
 }
 
 func appendBytes(dst, value []byte) []byte {
@@ -65,86 +100,52 @@ func appendStruct(dst []byte, a *array.Struct, i int) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(appendQuoted(dst, fields.Field(f).Name), ':')
-		dst = AppendJSON(dst, a.Field(f), i)
+		dst = AppendFieldJSON(dst, fields.Field(f), a.Field(f), i)
 	}
 	return append(dst, '}')
 }
 
 func appendList(dst []byte, a array.ListLike, i int) []byte {
+	t, _ := a.DataType().(arrow.ListLikeType)
 	from, to := a.ValueOffsets(i)
 	dst = append(dst, '[')
 	for v := from; v < to; v++ {
 		if v > from {
 			dst = append(dst, ',')
 		}
-		dst = AppendJSON(dst, a.ListValues(), int(v))
+		dst = AppendFieldJSON(dst, t.ElemField(), a.ListValues(), int(v))
 	}
 	return append(dst, ']')
 }
 
 // appendMap writes pairs: a map's keys need not be text, nor differ.
 func appendMap(dst []byte, a *array.Map, i int) []byte {
+	t, _ := a.DataType().(*arrow.MapType)
 	from, to := a.ValueOffsets(i)
 	dst = append(dst, '[')
 	for v := from; v < to; v++ {
 		if v > from {
 			dst = append(dst, ',')
 		}
-		dst = append(AppendJSON(append(dst, `{"key":`...), a.Keys(), int(v)), `,"value":`...)
-		dst = append(AppendJSON(dst, a.Items(), int(v)), '}')
+		dst = append(AppendFieldJSON(append(dst, `{"key":`...), t.KeyField(), a.Keys(), int(v)), `,"value":`...)
+		dst = append(AppendFieldJSON(dst, t.ItemField(), a.Items(), int(v)), '}')
 	}
 	return append(dst, ']')
 }
 
-const (
-	dateForm = "2006-01-02"
-	timeForm = "15:04:05.999999999"
-	day      = 24 * time.Hour
-)
+const day = 24 * time.Hour
 
 // appendTime appends dates and times, and what is left in its own text.
 func appendTime(dst []byte, a arrow.Array, i int) []byte {
-	switch a := a.(type) {
-	case *array.Date32:
-		return appendForm(dst, time.Unix(int64(a.Value(i))*int64(day/time.Second), 0), dateForm)
-	case *array.Date64:
-		form := dateForm
-		if ms := int64(a.Value(i)); ms%day.Milliseconds() != 0 {
-			form += "T" + timeForm
-		}
-		return appendForm(dst, time.UnixMilli(int64(a.Value(i))), form)
-	case *array.Time32:
-		unit, _ := a.DataType().(*arrow.Time32Type)
-		return appendForm(dst, instant(int64(a.Value(i)), unit.Unit), timeForm)
-	case *array.Time64:
-		unit, _ := a.DataType().(*arrow.Time64Type)
-		return appendForm(dst, instant(int64(a.Value(i)), unit.Unit), timeForm)
-	case *array.Timestamp:
-		t, _ := a.DataType().(*arrow.TimestampType)
-		form := dateForm + "T" + timeForm
-		if t.TimeZone != "" {
-			form += "Z" // the instant is exact in UTC; the zone is the column's
-		}
-		return appendForm(dst, instant(int64(a.Value(i)), t.Unit), form)
-	case *array.Duration:
-		unit, _ := a.DataType().(*arrow.DurationType)
-		return append(append(append(dst, `"PT`...), seconds(int64(a.Value(i)), unit.Unit)...), `S"`...)
+	from := len(dst)
+	if dst, ok := appendMomentText(append(dst, '"'), a, i); ok {
+		return append(dst, '"')
 	}
-	return appendQuoted(dst, a.ValueStr(i))
-}
-
-func appendForm(dst []byte, t time.Time, form string) []byte {
-	return append(t.UTC().AppendFormat(append(dst, '"'), form), '"')
+	return appendQuoted(dst[:from], a.ValueStr(i))
 }
 
 // perSecond is how many of a unit make a second.
 func perSecond(unit arrow.TimeUnit) int64 { return int64(time.Second / unit.Multiplier()) }
-
-func instant(v int64, unit arrow.TimeUnit) time.Time {
-	per := perSecond(unit)
-	whole, rest := v/per, v%per
-	return time.Unix(whole, rest*int64(unit.Multiplier()))
-}
 
 // seconds is a duration as a decimal number of seconds.
 func seconds(v int64, unit arrow.TimeUnit) string {
@@ -165,10 +166,10 @@ func seconds(v int64, unit arrow.TimeUnit) string {
 // a file calls so.
 func isJSON(f arrow.Field) bool {
 	if e, ok := f.Type.(arrow.ExtensionType); ok {
-		return e.ExtensionName() == "arrow.json"
+		return overJSON(e.ExtensionName())
 	}
-	name, _ := f.Metadata.GetValue("ARROW:extension:name")
-	return name == "arrow.json"
+	name, _ := f.Metadata.GetValue(udfgate.ExtensionKey)
+	return overJSON(name)
 }
 
 // textOf is the value of a column of text in any form.

@@ -89,3 +89,6 @@ func appendMomentText(dst []byte, a arrow.Array, i int) ([]byte, bool) {
 	}
 	return appendInterval(dst, a, i)
 }
+
+// Bytes is how many bytes the arguments hold.
+func (r *Rows) Bytes() int64 { return heldAll(r.Args.Columns()) }

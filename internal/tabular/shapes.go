@@ -14,8 +14,8 @@ import (
 // inside begins to walk over an array or object.
 func inside(raw json.RawMessage) *splitter { return &splitter{text: raw, at: 1} }
 
-func (b *valueBuilder) list(to array.Builder, raw json.RawMessage) error {
-	t, _ := to.Type().(arrow.ListLikeType)
+func (b *valueBuilder) list(to array.Builder, dt arrow.DataType, raw json.RawMessage) error {
+	t, _ := dt.(arrow.ListLikeType)
 	if kind := jsonKind(raw); kind != "array" {
 		return wrongKind(t, kind, raw)
 	}
@@ -53,8 +53,8 @@ func (b *valueBuilder) list(to array.Builder, raw json.RawMessage) error {
 // members reads a struct from an object. A member that is not there is null
 // where the type allows it; one that the type has not is an error, so that a
 // wrong name is never a null.
-func (b *valueBuilder) members(to *array.StructBuilder, raw json.RawMessage) error {
-	t, _ := to.Type().(*arrow.StructType)
+func (b *valueBuilder) members(to *array.StructBuilder, dt arrow.DataType, raw json.RawMessage) error {
+	t, _ := dt.(*arrow.StructType)
 	if kind := jsonKind(raw); kind != "object" {
 		return wrongKind(t, kind, raw)
 	}
@@ -91,8 +91,8 @@ func (b *valueBuilder) members(to *array.StructBuilder, raw json.RawMessage) err
 
 // entries reads a map from an array of {"key":…,"value":…}, or if its keys are
 // text from an object.
-func (b *valueBuilder) entries(to *array.MapBuilder, raw json.RawMessage) error {
-	t, _ := to.Type().(*arrow.MapType)
+func (b *valueBuilder) entries(to *array.MapBuilder, dt arrow.DataType, raw json.RawMessage) error {
+	t, _ := dt.(*arrow.MapType)
 	kind := jsonKind(raw)
 	text := t.KeyType().ID() == arrow.STRING || t.KeyType().ID() == arrow.LARGE_STRING
 	if kind != "array" && (kind != "object" || !text) {
@@ -102,7 +102,8 @@ func (b *valueBuilder) entries(to *array.MapBuilder, raw json.RawMessage) error 
 	seen := map[string]bool{} // of an object's keys
 	s := inside(raw)
 	for n := 0; s.more(); n++ {
-		key, value := s.value(), json.RawMessage("null")
+		key := s.value()
+		var value json.RawMessage
 		if kind == "object" {
 			name := memberName(key)
 			if seen[name] {

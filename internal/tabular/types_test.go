@@ -130,10 +130,10 @@ func TestConvert(t *testing.T) {
 		{timestamp, i64},
 		{text, dictionary(i64)},
 		{f64, runs(i64)},
-		{arrow.ListOf(i64), arrow.ListOf(i32)},
+		{arrow.ListOf(i64), arrow.ListOf(f32)},
 	} {
 		err := convertible(fields(c.want), []arrow.Field{{Name: "x", Type: c.have}}, []int{0})
-		if want := fmt.Sprintf(`column 1 "x": wanted %s, got %s`, c.want, c.have); err == nil || err.Error() != want {
+		if want := fmt.Sprintf(`column 1 "x": wanted %s, got %s`, nameOf(c.want), nameOf(c.have)); err == nil || err.Error() != want {
 			t.Errorf("error = %v, want %s", err, want)
 		}
 	}

@@ -106,7 +106,7 @@ func (b *valueBuilder) text(to array.Builder, f arrow.Field, text string) error 
 	switch {
 	case overJSON(extension):
 		return appendJSONValue(storage, text)
-	case arrow.IsNested(storage.Type().ID()):
+	case arrow.IsNested(bare(f.Type).ID()):
 		raw := json.RawMessage(strings.TrimSpace(text))
 		if !utf8.Valid(raw) {
 			return notUTF8(text)
@@ -192,11 +192,11 @@ func (b *valueBuilder) json(to array.Builder, f arrow.Field, raw json.RawMessage
 			return appendPlain(storage, string(raw))
 		}
 	case *array.ListBuilder, *array.LargeListBuilder, *array.FixedSizeListBuilder:
-		return b.list(storage, raw)
+		return b.list(storage, bare(f.Type), raw)
 	case *array.StructBuilder:
-		return b.members(storage, raw)
+		return b.members(storage, bare(f.Type), raw)
 	case *array.MapBuilder:
-		return b.entries(storage, raw)
+		return b.entries(storage, bare(f.Type), raw)
 	case *array.Float16Builder:
 		if kind == "string" {
 			switch text := string(raw[1 : len(raw)-1]); text {
@@ -205,9 +205,9 @@ func (b *valueBuilder) json(to array.Builder, f arrow.Field, raw json.RawMessage
 			}
 		}
 	}
-	if id := storage.Type().ID(); arrow.IsInteger(id) || id == arrow.FLOAT16 || arrow.IsDecimal(id) && kind == "number" {
+	if id := bare(f.Type).ID(); arrow.IsInteger(id) || id == arrow.FLOAT16 || arrow.IsDecimal(id) && kind == "number" {
 		if kind != "number" {
-			return wrongKind(storage.Type(), kind, raw)
+			return wrongKind(bare(f.Type), kind, raw)
 		}
 		return b.scalar(storage, f, extension, string(raw), clip)
 	}
@@ -251,7 +251,7 @@ func (b *valueBuilder) scalar(to array.Builder, f arrow.Field, extension, text s
 			return notUTF8(text)
 		}
 		if extension == udfgate.ExtensionUDFDecimal {
-			form, err = " as digits", checkDecimal(text)
+			form, err = " such as 12.50", checkDecimal(text)
 		}
 		if err == nil {
 			return appendPlain(to, text)
@@ -265,7 +265,7 @@ func (b *valueBuilder) scalar(to array.Builder, f arrow.Field, extension, text s
 		}
 		err = errSyntax
 	case *array.FixedSizeBinaryBuilder:
-		return appendFixed(to, arrowtype.Name(f), extension, text)
+		return appendFixed(to, f, extension, text)
 	case *array.Date32Builder, *array.Date64Builder, *array.Time32Builder, *array.Time64Builder, *array.TimestampBuilder:
 		form, err = appendMoment(to, text)
 	case *array.DurationBuilder, *array.MonthIntervalBuilder, *array.DayTimeIntervalBuilder, *array.MonthDayNanoIntervalBuilder:
@@ -276,6 +276,9 @@ func (b *valueBuilder) scalar(to array.Builder, f arrow.Field, extension, text s
 			return appendNumber(to, text, show)
 		}
 	}
+	if err == nil {
+		return nil
+	}
 	return misfit(arrowtype.Name(f), form, text, err, show)
 }
 
@@ -283,8 +286,6 @@ func (b *valueBuilder) scalar(to array.Builder, f arrow.Field, extension, text s
 func misfit(name, form, text string, err error, show func(string) string) error {
 	which := ""
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, errNotExact):
 		return fmt.Errorf("%s is not exact in %s", clip(text), name)
 	case errors.Is(err, errLong):
@@ -417,7 +418,7 @@ func appendUUID(dst, id []byte) []byte {
 	return dst
 }
 
-func appendFixed(b *array.FixedSizeBinaryBuilder, name, extension, text string) error {
+func appendFixed(b *array.FixedSizeBinaryBuilder, f arrow.Field, extension, text string) error {
 	t, _ := b.Type().(*arrow.FixedSizeBinaryType)
 	if extension == udfgate.ExtensionUUID && t.ByteWidth == uuidBytes {
 		id, ok := parseUUID(text)
@@ -429,10 +430,10 @@ func appendFixed(b *array.FixedSizeBinaryBuilder, name, extension, text string) 
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return fmt.Errorf("wanted %s as base64, got %s", name, quote(text))
+		return fmt.Errorf("wanted %s as base64, got %s", arrowtype.Name(f), quote(text))
 	}
 	if len(data) != t.ByteWidth {
-		return fmt.Errorf("wanted %s, got %s", name, count(len(data), "byte"))
+		return fmt.Errorf("wanted %s, got %s", arrowtype.Name(f), count(len(data), "byte"))
 	}
 	b.Append(data)
 	return nil

@@ -43,7 +43,9 @@ func everyField(t *testing.T) []arrow.Field {
 	if err != nil {
 		t.Fatal(err)
 	}
-	member := func(name string, t arrow.DataType) arrow.Field { return arrow.Field{Name: name, Type: t, Nullable: true} }
+	member := func(name string, t arrow.DataType) arrow.Field {
+		return arrow.Field{Name: name, Type: t, Nullable: true}
+	}
 	types := []arrow.DataType{
 		boolean, i8, i16, i32, i64, u8, u16, u32, u64, half, f32, f64, text, largeText, bin, largeBin, arrow.Null,
 		&arrow.FixedSizeBinaryType{ByteWidth: 3}, date32, date64,
@@ -60,7 +62,7 @@ func everyField(t *testing.T) []arrow.Field {
 		types = append(types, &arrow.TimestampType{Unit: unit}, &arrow.TimestampType{Unit: unit, TimeZone: "Asia/Kathmandu"}, &arrow.DurationType{Unit: unit})
 	}
 	fields := []arrow.Field{
-		extended(text, "arrowudf.json"), extended(largeText, "arrow.json"), extended(text, "arrowudf.decimal"),
+		extended(text, "arrowudf.json"), extended(largeText, "arrowudf.json"), extended(text, "arrowudf.decimal"),
 		extended(&arrow.FixedSizeBinaryType{ByteWidth: 16}, "arrow.uuid"), extended(i64, "somebody.else"),
 	}
 	for _, dt := range types {

@@ -79,6 +79,16 @@ DECLARED = {
     "struct_json": "STRUCT<j JSON, n INT>",
 }
 
+# More types of results.
+MORE = {
+    "strict_list": "ARRAY(INT NOT NULL)",
+    "strict_struct": "STRUCT<a INT NOT NULL, b VARCHAR>",
+    "strict_map": "MAP(VARCHAR, INT NOT NULL)",
+    "pair_struct": "STRUCT<a INT, b VARCHAR>",
+    "decimal_cents": "DECIMAL(5, 2)",
+    "nested": "STRUCT<rows STRUCT<n INT, day DATE>[]>",
+}
+
 # What polars has no type for: a file that declares these in mode polars does not load.
 UNSERVED = {("polars", key) for key in ("decimal128_hundreds", "decimal256", "timestamp_offset", "interval")}
 
