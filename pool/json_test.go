@@ -58,7 +58,7 @@ func FuzzJSONFrames(f *testing.F) {
 			return
 		}
 		for i, fn := range set.functions {
-			if int(fn.Number) != i || fn.Name == "" || fn.Module == "" || fn.Mode != udfgate.ModeRow && fn.Mode != udfgate.ModeList || set.timeouts[i] < 0 {
+			if int(fn.Number) != i || fn.Name == "" || fn.Module == "" || fn.Mode != udfgate.ModeRow && fn.Mode != udfgate.ModeList || set.timeouts[i].length < 0 {
 				t.Fatalf("accepted function %d: %+v", i, fn)
 			}
 			if strings.Contains(fn.Signature(), "invalid") && !strings.Contains(string(payload), "invalid") {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -47,8 +48,41 @@ func appendOther(dst []byte, a arrow.Array, i int) []byte {
 		return appendMap(dst, a, i)
 	case array.ListLike:
 		return appendList(dst, a, i)
+	case *array.Decimal32:
+		return appendDecimal(dst, big.NewInt(int64(a.Value(i))), a.DataType())
+	case *array.Decimal64:
+		return appendDecimal(dst, big.NewInt(int64(a.Value(i))), a.DataType())
+	case *array.Decimal128:
+		return appendDecimal(dst, a.Value(i).BigInt(), a.DataType())
+	case *array.Decimal256:
+		return appendDecimal(dst, a.Value(i).BigInt(), a.DataType())
 	}
 	return appendTime(dst, a, i)
+}
+
+// appendDecimal writes all digits that the scale has: 1.50 stays 1.50. The
+// library's own text drops zeros at the end.
+func appendDecimal(dst []byte, v *big.Int, t arrow.DataType) []byte {
+	dst = append(dst, '"')
+	scale := 0
+	if d, ok := t.(arrow.DecimalType); ok {
+		scale = int(d.GetScale())
+	}
+	if v.Sign() < 0 {
+		dst = append(dst, '-')
+	}
+	digits := new(big.Int).Abs(v).String()
+	switch {
+	case scale <= 0 && v.Sign() != 0:
+		digits += strings.Repeat("0", -scale)
+	case scale > 0:
+		if missing := scale + 1 - len(digits); missing > 0 {
+			digits = strings.Repeat("0", missing) + digits
+		}
+		point := len(digits) - scale
+		digits = digits[:point] + "." + digits[point:]
+	}
+	return append(append(dst, digits...), '"')
 }
 
 func appendBytes(dst, value []byte) []byte {
