@@ -247,10 +247,11 @@ func (x *crossing) bookLost() {
 	x.call.Worker = x.w.pid
 }
 
-// ownTimeout is the function's own time limit, 0 for none.
-func (p *Pool) ownTimeout(f *udfgate.Function) time.Duration {
+// ownTimeout is the function's own time limit, of length 0 for none. When it
+// ends depends on the crossing.
+func (p *Pool) ownTimeout(f *udfgate.Function) limit {
 	if int(f.Number) < len(p.first.timeouts) {
 		return p.first.timeouts[f.Number]
 	}
-	return 0
+	return limit{}
 }

@@ -63,13 +63,13 @@ type crossing struct {
 }
 
 // run does one crossing in a lease that began at the instant at. own is the
-// function's own time limit, 0 for none.
+// function's own time limit, of length 0 for none.
 //
 // # Errors
 //
 // *notTaken: the worker got nothing of it. *udfgate.Error: everything else;
 // where the worker is to blame it has been ended.
-func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration, at int64) (*codec.Answer, error) {
+func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own limit, at int64) (*codec.Answer, error) {
 	x.begin(ctx, call, c, own, at)
 	defer x.finish()
 	if x.limit.at <= at { // the caller's: no reason to end a worker
@@ -99,12 +99,13 @@ func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own ti
 }
 
 // begin sets up the limits.
-func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own time.Duration, now int64) {
+func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own limit, now int64) {
 	config := &x.w.pool.config
 	x.ctx, x.call, x.chunk, x.refused, x.noRoom, x.booked = ctx, call, c, 0, nil, false
 	x.limit = limit{at: now + int64(config.Timeout), length: config.Timeout, name: "--timeout"}
-	if own > 0 {
-		x.limit = x.limit.sooner(limit{at: now + int64(own), length: own, name: "the function's timeout"})
+	if own.length > 0 {
+		own.at = now + int64(own.length)
+		x.limit = x.limit.sooner(own)
 	}
 	if call.TimeoutNS > 0 && call.TimeoutNS < int64(config.Timeout) { // a longer one changes nothing, and its end could overflow
 		x.limit = x.limit.sooner(limit{at: now + call.TimeoutNS, length: time.Duration(call.TimeoutNS), name: call.TimeoutName})

@@ -129,8 +129,8 @@ func (e *LoadError) Error() string {
 // place for.
 type loadedSet struct {
 	functions []*udfgate.Function
-	timeouts  []time.Duration // the functions' own limits, 0: none; by number
-	files     []string        // where their modules came from, as far as known; by number
+	timeouts  []limit  // the functions' own, length 0: none; by number
+	files     []string // where their modules came from, as far as known; by number
 	skipped   []skippedFunction
 }
 
@@ -160,7 +160,7 @@ func parseLoaded(payload []byte) (*loadedSet, error) {
 			return nil, broken("LOADED: function %d %q: %v", i, lf.Name, err)
 		}
 		set.functions = append(set.functions, f)
-		set.timeouts = append(set.timeouts, time.Duration(lf.TimeoutNS))
+		set.timeouts = append(set.timeouts, limit{length: time.Duration(lf.TimeoutNS), name: "the function's timeout"})
 		set.files = append(set.files, lf.File)
 	}
 	return set, nil

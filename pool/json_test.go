@@ -7,7 +7,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/udfgate/udfgate"
 )
 
 // TestLoadError_isCut: an exception that carries megabytes does not travel on.
@@ -58,7 +57,7 @@ func FuzzJSONFrames(f *testing.F) {
 			return
 		}
 		for i, fn := range set.functions {
-			if int(fn.Number) != i || fn.Name == "" || fn.Module == "" || !served(fn.Mode) || set.timeouts[i] < 0 {
+			if int(fn.Number) != i || fn.Name == "" || fn.Module == "" || !served(fn.Mode) || set.timeouts[i].length < 0 {
 				t.Fatalf("accepted function %d: %+v", i, fn)
 			}
 			if strings.Contains(fn.Signature(), "invalid") && !strings.Contains(string(payload), "invalid") {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/udfgate/udfgate"
@@ -9,8 +10,9 @@ import (
 // Override is options of a function as the gateway's owner wants them. What is
 // zero stays as the function's author wrote it.
 type Override struct {
-	Timeout time.Duration
-	OnError udfgate.OnError
+	Timeout     time.Duration
+	TimeoutName string // what errors call it; empty: as if the author had set it
+	OnError     udfgate.OnError
 }
 
 // override puts c.Overrides over what a worker has loaded. Every worker's
@@ -26,7 +28,7 @@ func (c *Config) override(set *loadedSet) {
 			o = c.Overrides[f.Name]
 		}
 		if o.Timeout != 0 {
-			set.timeouts[i] = o.Timeout
+			set.timeouts[i] = limit{length: o.Timeout, name: cmp.Or(o.TimeoutName, set.timeouts[i].name)}
 		}
 		if o.OnError != "" {
 			f.OnError = o.OnError
@@ -37,7 +39,7 @@ func (c *Config) override(set *loadedSet) {
 // FunctionTimeout is the time limit of a chunk of f from when it has its
 // worker: the pool's, or the function's own if that is shorter.
 func (p *Pool) FunctionTimeout(f *udfgate.Function) time.Duration {
-	if own := p.ownTimeout(f); own != 0 {
+	if own := p.ownTimeout(f).length; own != 0 {
 		return min(own, p.config.Timeout)
 	}
 	return p.config.Timeout

@@ -39,15 +39,28 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
+// A limit of the owner's is named as the owner's when it is passed.
+func TestOverrides_timeoutName(t *testing.T) {
+	h := newPython(t, `
+import time
+@udf(timeout="1m")
+def sleep(v: int) -> int: time.sleep(v)
+`, func(c *Config) {
+		c.Overrides = map[string]Override{"sleep": {Timeout: 50 * time.Millisecond, TimeoutName: "timeout of sleep in gate.yaml"}}
+	})
+	_, _, err := h.call("sleep", []int64{3600})
+	wantError(t, err, udfgate.Timeout, "timeout after 50ms (timeout of sleep in gate.yaml)")
+}
+
 // The least limit binds, and a short name of two functions means neither.
 func TestOverrides_ambiguous(t *testing.T) {
 	set := &loadedSet{
 		functions: []*udfgate.Function{{Module: "a", Name: "f"}, {Module: "b", Name: "f"}},
-		timeouts:  make([]time.Duration, 2),
+		timeouts:  make([]limit, 2),
 	}
 	c := Config{Overrides: map[string]Override{"f": {Timeout: 1}, "b.f": {Timeout: 2}}}
 	c.override(set)
-	if set.timeouts[0] != 0 || set.timeouts[1] != 2 {
+	if set.timeouts[0].length != 0 || set.timeouts[1].length != 2 {
 		t.Errorf("timeouts %v", set.timeouts)
 	}
 }

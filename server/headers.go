@@ -145,6 +145,9 @@ func (h *headers) limits(call *udfgate.Call) {
 		call.TimeoutNS, call.TimeoutName = int64(h.timeout), headerTimeout
 	}
 	call.OnError = cmp.Or(h.onError, call.Function.OnError)
+	if call.OnError == udfgate.OnErrorReject && !h.rejects() {
+		call.OnError = udfgate.OnErrorNull // nobody would see the texts
+	}
 }
 
 // rejects reports whether the answers of the call have an error column. The

@@ -114,6 +114,53 @@ func TestHTTPBillHasTheConversion(t *testing.T) {
 	}
 }
 
+// twoRows is the body of a call that is right.
+const twoRows = `{"rows":[[1],[2]]}`
+
+// callErrors are calls over HTTP that fail, with what their answer has to hold.
+var callErrors = []struct {
+	name, body string
+	code       int
+	text       string
+}{
+	{"user_error", twoRows, 400, `"reason":"USER_ERROR","message":"user_error: row 1: because\nTraceback","row":1`},
+	{"worker_lost", twoRows, 500, `"reason":"WORKER_LOST","message":"worker_lost: because","row":null,"error_id":""`},
+	{"timeout", twoRows, 504, `"reason":"TIMEOUT"`},
+	{"memory_budget", twoRows, 429, `"reason":"MEMORY_BUDGET"`},
+	{"start_failed", twoRows, 503, `"reason":"START_FAILED"`},
+	{"queue_full", twoRows, 429, `"reason":"QUEUE_FULL"`},
+	{"internal", twoRows, 500, `"reason":"INTERNAL"`},
+	{"panics", twoRows, 500, `the gateway panicked: oh`},
+	{"ecko", twoRows, 404, `"reason":"NOT_FOUND","message":"no function \"ecko\": nearest names are \"echo\"`},
+	{"echo", ``, 400, `body: JSON ends too early`},
+	{"echo", `{`, 400, `body: JSON ends too early`},
+	{"echo", `{"rows":[[1]]`, 400, `body: JSON ends too early`},
+	{"echo", `{"rows":[[1]`, 400, `body: JSON ends too early`},
+	{"echo", `[[1]]`, 400, `wanted an object such as {\"rows\": [[1, 2]]}, got an array`},
+	{"echo", `null`, 400, `wanted an object such as {\"rows\": [[1, 2]]}, got null`},
+	{"echo", `{}`, 400, `wanted a member rows, an array with an array of values per row","row":null`},
+	{"echo", `{"rows":null}`, 400, `wanted an array of rows`},
+	{"echo", `{"rows":{}}`, 400, `wanted an array of rows`},
+	{"echo", `{"rows":[[1]],"rows":[[2]]}`, 400, `member rows is there twice`},
+	{"echo", `{"Rows":[[1]]}`, 400, `unknown member \"Rows\": wanted rows alone`},
+	{"echo", `{"rows":[[1]],"x":1}`, 400, `unknown member \"x\"`},
+	{"echo", `{"rows":[[1]]} {}`, 400, `wanted nothing after the object`},
+	{"echo", `{"rows":[[1]]}x`, 400, `wanted nothing after the object`},
+	{"echo", `{"rows":[[1,2]]}`, 400, `"message":"echo: row 0: wanted 1 value, got 2","row":0,`},
+	{"echo", `{"rows":[1]}`, 400, `row 0: wanted an array of 1 value, got 1`},
+	{"echo", `{"rows":[[1],["x"]]}`, 400, `"message":"echo: row 1: column 0 \"a\": wanted int64, got string \"x\"","row":1,`},
+	{"echo", `{"rows":[[1.5]]}`, 400, `wanted int64, got`},
+	{"echo", `{"rows":[[1e999]]}`, 400, `wanted int64, got`},
+	{"echo", `{"rows":[[9223372036854775808]]}`, 400, `out of its range`},
+	{"echo", `{"rows":[[{"a":1}]]}`, 400, `got object`},
+	{"echo", `{"rows":[[NaN]]}`, 400, `not JSON`},
+	{"echo", "{\"rows\":[[\"\xff\"]]}", 400, `wanted JSON in UTF-8`},
+	{"echo", `{"rows":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, `max depth`},
+	{"echo", strings.Repeat(`{"rows":`, 100_000), 400, `max depth`},
+	{"echo", `{"rows":[` + strings.Repeat("[1],", 1000) + `[1]]}`, 400, `batch of more than 1000 rows is over --max-batch-rows 1000`},
+	{"echo", `{"rows":[` + strings.Repeat(" ", 1<<20) + `]}`, 400, `body of 1048587 bytes is over --max-message-bytes 1048576`},
+}
+
 func TestHTTPCallErrors(t *testing.T) {
 	reason := func(r udfgate.Reason) body {
 		return func(context.Context, *udfgate.Call, *codec.Batch) (*codec.Answer, error) {
@@ -131,49 +178,7 @@ func TestHTTPCallErrors(t *testing.T) {
 		bodies[strings.ToLower(string(r))] = reason(r)
 	}
 	g := start(t, Config{Logger: quiet, MessageBytesMax: 1 << 20, BatchRowsMax: 1000}, bodies)
-	one := `{"rows":[[1],[2]]}`
-	for _, c := range []struct {
-		name, body string
-		code       int
-		text       string
-	}{
-		{"user_error", one, 400, `"reason":"USER_ERROR","message":"user_error: row 1: because\nTraceback","row":1`},
-		{"worker_lost", one, 500, `"reason":"WORKER_LOST","message":"worker_lost: because","row":null,"error_id":""`},
-		{"timeout", one, 504, `"reason":"TIMEOUT"`},
-		{"memory_budget", one, 429, `"reason":"MEMORY_BUDGET"`},
-		{"start_failed", one, 503, `"reason":"START_FAILED"`},
-		{"queue_full", one, 429, `"reason":"QUEUE_FULL"`},
-		{"internal", one, 500, `"reason":"INTERNAL"`},
-		{"panics", one, 500, `the gateway panicked: oh`},
-		{"ecko", one, 404, `"reason":"NOT_FOUND","message":"no function \"ecko\": nearest names are \"echo\"`},
-		{"echo", ``, 400, `body: JSON ends too early`},
-		{"echo", `{`, 400, `body: JSON ends too early`},
-		{"echo", `{"rows":[[1]]`, 400, `body: JSON ends too early`},
-		{"echo", `{"rows":[[1]`, 400, `body: JSON ends too early`},
-		{"echo", `[[1]]`, 400, `wanted an object such as {\"rows\": [[1, 2]]}, got an array`},
-		{"echo", `null`, 400, `wanted an object such as {\"rows\": [[1, 2]]}, got null`},
-		{"echo", `{}`, 400, `wanted a member rows`},
-		{"echo", `{"rows":null}`, 400, `wanted an array of rows`},
-		{"echo", `{"rows":{}}`, 400, `wanted an array of rows`},
-		{"echo", `{"rows":[[1]],"rows":[[2]]}`, 400, `member rows is there twice`},
-		{"echo", `{"Rows":[[1]]}`, 400, `unknown member \"Rows\": wanted rows alone`},
-		{"echo", `{"rows":[[1]],"x":1}`, 400, `unknown member \"x\"`},
-		{"echo", `{"rows":[[1]]} {}`, 400, `wanted nothing after the object`},
-		{"echo", `{"rows":[[1]]}x`, 400, `wanted nothing after the object`},
-		{"echo", `{"rows":[[1,2]]}`, 400, `echo: rows: row 0: wanted 1 value, got 2`},
-		{"echo", `{"rows":[1]}`, 400, `row 0: wanted an array of 1 value, got 1`},
-		{"echo", `{"rows":[[1],["x"]]}`, 400, `row 1, column 0 \"a\": wanted int64, got string \"x\"`},
-		{"echo", `{"rows":[[1.5]]}`, 400, `wanted int64, got`},
-		{"echo", `{"rows":[[1e999]]}`, 400, `wanted int64, got`},
-		{"echo", `{"rows":[[9223372036854775808]]}`, 400, `out of its range`},
-		{"echo", `{"rows":[[{"a":1}]]}`, 400, `got object`},
-		{"echo", `{"rows":[[NaN]]}`, 400, `not JSON`},
-		{"echo", "{\"rows\":[[\"\xff\"]]}", 400, `wanted JSON in UTF-8`},
-		{"echo", `{"rows":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, `max depth`},
-		{"echo", strings.Repeat(`{"rows":`, 100_000), 400, `max depth`},
-		{"echo", `{"rows":[` + strings.Repeat("[1],", 1000) + `[1]]}`, 400, `batch of more than 1000 rows is over --max-batch-rows 1000`},
-		{"echo", `{"rows":[` + strings.Repeat(" ", 1<<20) + `]}`, 400, `body of 1048587 bytes is over --max-message-bytes 1048576`},
-	} {
+	for _, c := range callErrors {
 		code, header, text := g.post(c.name, c.body)
 		if code != c.code || !strings.Contains(text, c.text) || header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s of %.60q: got %d %s\nwanted %d %s", c.name, c.body, code, text, c.code, c.text)

@@ -137,7 +137,7 @@ func (h *httpStream) read(raw []byte) (arrow.RecordBatch, error) {
 			return joined(schema, parts)
 		}
 		if err != nil {
-			return nil, malformed("rows: %w", err)
+			return nil, wrongRow(err)
 		}
 		parts = append(parts, part.Args)
 		// Nulls of some types take more bytes than their text has.
@@ -148,6 +148,25 @@ func (h *httpStream) read(raw []byte) (arrow.RecordBatch, error) {
 			return nil, udfgate.Invalidf(udfgate.ShapeTooLarge, "batch of more than %d rows is over %s %d", h.rowsMax, batchRowsName, h.rowsMax)
 		}
 	}
+}
+
+// wrongRow is the error for rows that cannot be read. Where it is one row's, it
+// says so as every error of a row does.
+func wrongRow(err error) *udfgate.Error {
+	cell, ok := errors.AsType[*tabular.CellError](err)
+	if !ok {
+		return malformed("rows: %w", err)
+	}
+	row, known := cell.Row()
+	if !known {
+		return malformed("rows: %w", err)
+	}
+	e := malformed("%w", cell.Err)
+	if cell.Column != "" {
+		e = malformed("%s: %w", cell.Column, cell.Err)
+	}
+	e.Row = row
+	return e
 }
 
 // joined is one batch of all parts: nearly always there is just one.

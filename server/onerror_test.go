@@ -93,25 +93,31 @@ func same(t *testing.T, what string, got []string, want string) {
 	}
 }
 
+// plainField is the result where no row may be null.
+const plainField = "picky: type=int64"
+
+// decisions are what the function says and what the call says, and what becomes
+// of them.
+var decisions = []struct {
+	own    udfgate.OnError
+	header string
+	fields string
+	fails  bool
+}{
+	{"", "", plainField, true},
+	{udfgate.OnErrorFail, "fail", plainField, true},
+	{"", "null", plainField + ", nullable", false},
+	{"", "reject", plainField + ", nullable|error: type=utf8, nullable", false},
+	{udfgate.OnErrorNull, "", plainField + ", nullable", false},
+	{udfgate.OnErrorNull, "fail", plainField + ", nullable", true},
+	{udfgate.OnErrorNull, "reject", plainField + ", nullable|error: type=utf8, nullable", false},
+	{udfgate.OnErrorReject, "", plainField + ", nullable", false}, // its callers know one field
+	{udfgate.OnErrorReject, "null", plainField + ", nullable", false},
+	{udfgate.OnErrorReject, "reject", plainField + ", nullable|error: type=utf8, nullable", false},
+}
+
 func TestOnErrorDecides(t *testing.T) {
-	const plain = "picky: type=int64"
-	for _, c := range []struct {
-		own    udfgate.OnError
-		header string
-		fields string
-		fails  bool
-	}{
-		{"", "", plain, true},
-		{udfgate.OnErrorFail, "fail", plain, true},
-		{"", "null", plain + ", nullable", false},
-		{"", "reject", plain + ", nullable|error: type=utf8, nullable", false},
-		{udfgate.OnErrorNull, "", plain + ", nullable", false},
-		{udfgate.OnErrorNull, "fail", plain + ", nullable", true},
-		{udfgate.OnErrorNull, "reject", plain + ", nullable|error: type=utf8, nullable", false},
-		{udfgate.OnErrorReject, "", plain + ", nullable", false}, // its callers know one field
-		{udfgate.OnErrorReject, "null", plain + ", nullable", false},
-		{udfgate.OnErrorReject, "reject", plain + ", nullable|error: type=utf8, nullable", false},
-	} {
+	for _, c := range decisions {
 		t.Run(string(c.own)+"/"+c.header, func(t *testing.T) {
 			g := failing(t, Config{Logger: quiet}, c.own)
 			var headers []string
@@ -170,6 +176,30 @@ func TestOnErrorDecides(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A backend makes no texts that no caller would see: the function's own reject
+// answers no errors.
+func TestOnErrorAsksForNoTextsInVain(t *testing.T) {
+	asked := make(chan udfgate.OnError, 1)
+	g := start(t, Config{}, map[string]body{"picky": func(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+		asked <- call.OnError
+		return sevens(ctx, call, in)
+	}})
+	g.table.Functions()[0].OnError = udfgate.OnErrorReject
+	for header, want := range map[string]udfgate.OnError{"": udfgate.OnErrorNull, "null": udfgate.OnErrorNull, "reject": udfgate.OnErrorReject} {
+		var headers []string
+		if header != "" {
+			headers = []string{"udfgate-on-error", header}
+		}
+		x := g.open("picky", headers...)
+		x.send(ints(1))
+		x.columns()
+		x.finish()
+		if got := <-asked; got != want {
+			t.Errorf("%q: the backend was asked for %q, wanted %q", header, got, want)
+		}
 	}
 }
 

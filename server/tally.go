@@ -82,6 +82,9 @@ func (t *tally) add(b *udfgate.Bill, reason udfgate.Reason) {
 		t.cold++
 	}
 	addBill(&t.sum, b)
+	if b.Batches == 0 && b.WallNS == 0 { // it was refused before it had a batch: a time of 0 would say that it was quick
+		return
+	}
 	t.wall.add(b.WallNS)
 	t.queue.add(b.QueueNS)
 	t.body.add(b.BodyNS)
@@ -218,9 +221,15 @@ type sumJSON struct {
 
 func sumOf(b *udfgate.Bill) sumJSON {
 	return sumJSON{
-		b.Rows, b.RowsNative, b.RowsFailed, b.BytesIn, b.BytesOut, b.Batches, b.Crossings, b.Attempts,
-		b.WallNS, b.QueueNS, b.CoalesceNS, b.StartNS, b.ConversionNS, b.ConvGatewayNS, b.ConvWorkerNS,
-		b.CrossingNS, b.CrossingOutNS, b.CrossingBackNS, b.BodyNS, b.BodyCPUNS, b.ReplyNS, b.OtherNS, b.IdleNS, b.Work,
+		Rows: b.Rows, RowsNative: b.RowsNative, RowsFailed: b.RowsFailed,
+		BytesIn: b.BytesIn, BytesOut: b.BytesOut,
+		Batches: b.Batches, Crossings: b.Crossings, Attempts: b.Attempts,
+		WallNS: b.WallNS, QueueNS: b.QueueNS, CoalesceNS: b.CoalesceNS, StartNS: b.StartNS,
+		ConversionNS: b.ConversionNS, ConvGatewayNS: b.ConvGatewayNS, ConvWorkerNS: b.ConvWorkerNS,
+		CrossingNS: b.CrossingNS, CrossingOutNS: b.CrossingOutNS, CrossingBackNS: b.CrossingBackNS,
+		BodyNS: b.BodyNS, BodyCPUNS: b.BodyCPUNS,
+		ReplyNS: b.ReplyNS, OtherNS: b.OtherNS, IdleNS: b.IdleNS,
+		Work: b.Work,
 	}
 }
 

@@ -104,6 +104,29 @@ func TestBillsOfAllCalls(t *testing.T) {
 	}
 }
 
+// A call that was refused before it had a batch counts, but took no time that
+// percentiles could tell of.
+func TestBillsOfRefusedCalls(t *testing.T) {
+	g := start(t, Config{}, map[string]body{"echo": echo})
+	for i := range 12 {
+		rows, want := `{"rows":[[1]]}`, 200
+		if i%3 > 0 {
+			rows, want = `{"rows":[["x"]]}`, 400
+		}
+		if code, _, text := g.post("echo", rows); code != want {
+			t.Fatalf("got %d %s", code, text)
+		}
+	}
+	_, by := readBills(g)
+	got := by["echo"]
+	if got.Calls != 12 || got.Outcomes["INVALID"] != 8 || got.Outcomes["ok"] != 4 {
+		t.Errorf("counted %+v", got)
+	}
+	if p := got.Percentiles; p.Wall.P50 <= 0 || p.Wall.P50 > got.Sum.WallNS {
+		t.Errorf("percentiles %+v", p)
+	}
+}
+
 // near allows for the sketch's error, and for rounding to whole nanoseconds.
 func near(got, want int64) bool {
 	return math.Abs(float64(got-want)) <= 1+1.001*sketchError*float64(want)

@@ -172,6 +172,65 @@ def linger(a: int) -> int:
 	return serve(t, file, listen), running
 }
 
+// caller asks gateways behind one name who they are.
+type caller struct {
+	*client.Client
+	t *testing.T
+	// refusals is how often a gateway that had just begun to drain said so.
+	refusals int
+}
+
+// who is the number of the gateway that answers.
+func (c *caller) who() int64 {
+	c.t.Helper()
+	for {
+		r, err := c.Call(c.t.Context(), "who", batch(0))
+		if err == nil {
+			return values(r.Batch)[0]
+		}
+		if client.ReasonOf(err) != udfgate.Draining || !client.Retryable(err) {
+			c.t.Fatal(err)
+		}
+		c.refusals++
+	}
+}
+
+// drains ends a gateway while a call of its own is in flight: no call is lost.
+func (c *caller) drains(g *gateway, running string) {
+	t := c.t
+	t.Helper()
+	lingered := make(chan error, 2)
+	for range 2 { // in turn: one for each
+		go func() {
+			_, err := c.Call(t.Context(), "linger", batch(0))
+			lingered <- err
+		}()
+	}
+	until(t, "the second to run a body", func() bool { return exists(running) })
+	if err := g.drain(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the second to be left out", func() bool {
+		for range 20 {
+			if c.who() == 2 {
+				return false
+			}
+			if _, err := c.Functions(t.Context()); err != nil && !client.Retryable(err) {
+				t.Fatal(err)
+			}
+		}
+		return true
+	})
+	for range 2 {
+		if err := <-lingered; err != nil {
+			t.Errorf("a call in flight: %v", err)
+		}
+	}
+	if err := g.cmd.Wait(); err != nil {
+		t.Errorf("drained: %v", err)
+	}
+}
+
 // Calls to one name go to all gateways behind it. One that drains gets no more
 // calls and loses none, one that dies is left out, one that is back is used
 // again.
@@ -186,72 +245,25 @@ func TestSeveralGateways(t *testing.T) {
 	}
 	second, running := numbered(t, 2, "127.0.0.2:"+port)
 	dns := nameServer(t, [4]byte{127, 0, 0, 1}, [4]byte{127, 0, 0, 2})
-	c := connect(t, "dns://"+dns+"/gateways.test:"+port)
-
-	// call asks who answers; refusals is how often a gateway that had just
-	// begun to drain said so.
-	refusals := 0
-	call := func() int64 {
-		t.Helper()
-		for {
-			r, err := c.Call(t.Context(), "who", batch(0))
-			if err == nil {
-				return values(r.Batch)[0]
-			}
-			if client.ReasonOf(err) != udfgate.Draining || !client.Retryable(err) {
-				t.Fatal(err)
-			}
-			refusals++
-		}
-	}
+	c := &caller{t: t, Client: connect(t, "dns://"+dns+"/gateways.test:"+port)}
 	seen := map[int64]int{}
 	until(t, "both to be called", func() bool {
-		seen[call()]++
+		seen[c.who()]++
 		return seen[1] > 0 && seen[2] > 0
 	})
 	before := seen[1]
 	for range 20 {
-		seen[call()]++
+		seen[c.who()]++
 	}
 	if seen[1] == before+20 || seen[1] == before {
 		t.Errorf("calls went to one of two gateways: %v", seen)
 	}
 
-	// The second drains, with a call of its own in flight.
-	lingered := make(chan error, 2)
-	for range 2 { // in turn: one for each
-		go func() {
-			_, err := c.Call(t.Context(), "linger", batch(0))
-			lingered <- err
-		}()
-	}
-	until(t, "the second to run a body", func() bool { return exists(running) })
-	if err := second.drain(); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the second to be left out", func() bool {
-		for range 20 {
-			if call() == 2 {
-				return false
-			}
-			if _, err := c.Functions(t.Context()); err != nil && !client.Retryable(err) {
-				t.Fatal(err)
-			}
-		}
-		return true
-	})
-	for range 2 {
-		if err := <-lingered; err != nil {
-			t.Errorf("a call in flight: %v", err)
-		}
-	}
-	if err := second.cmd.Wait(); err != nil {
-		t.Errorf("drained: %v", err)
-	}
+	c.drains(second, running)
 
 	// It comes back, and the first dies without a word.
 	numbered(t, 2, "127.0.0.2:"+port)
-	until(t, "the second to be found again", func() bool { return call() == 2 })
+	until(t, "the second to be found again", func() bool { return c.who() == 2 })
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -270,5 +282,5 @@ func TestSeveralGateways(t *testing.T) {
 		}
 		return true
 	})
-	t.Logf("%v answered; %d calls refused by a draining gateway, %d lost with a killed one", seen, refusals, lost)
+	t.Logf("%v answered; %d calls refused by a draining gateway, %d lost with a killed one", seen, c.refusals, lost)
 }

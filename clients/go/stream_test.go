@@ -139,17 +139,18 @@ func TestExchange_reader(t *testing.T) {
 	}
 }
 
+func endless(yield func(arrow.RecordBatch, error) bool) {
+	for yield(batch(1), nil) {
+		continue
+	}
+}
+
 // Whatever ends an exchange ends its goroutine and its call.
 func TestExchange_ends(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	c, err := client.Connect(t.Context(), shared.addr)
 	if err != nil {
 		t.Fatal(err)
-	}
-	endless := func(yield func(arrow.RecordBatch, error) bool) {
-		for yield(batch(1), nil) {
-			continue
-		}
 	}
 	t.Run("break", func(t *testing.T) {
 		for _, err := range open(t, c, "double").Exchange(endless) {
@@ -184,6 +185,18 @@ func TestExchange_ends(t *testing.T) {
 			t.Errorf("error = %v", last)
 		}
 	})
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// So does what is wrong with the batches.
+func TestExchange_endsWithItsSource(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	c, err := client.Connect(t.Context(), shared.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Run("the source", func(t *testing.T) {
 		broken := errors.New("disk on fire")
 		answers := 0

@@ -17,17 +17,18 @@ import (
 
 type callCmd struct {
 	clientFlags
-	Name        string   `arg:"" help:"Function to call, as udfgate functions lists it."`
-	Args        string   `placeholder:"ROWS" help:"Rows as JSON, e.g. '[[12,18],[7,null]]'."`
-	Input       string   `placeholder:"FILE" help:"Rows from a Parquet, Arrow, JSONL or CSV file, by its extension (- for stdin; .gz of the last two is unpacked)."`
-	InputFormat string   `enum:"csv,jsonl,arrow,parquet," default:"" placeholder:"FORMAT" help:"What --input is, whatever its name: csv, jsonl, arrow or parquet. Stdin is CSV unless this says otherwise."`
-	Columns     []string `placeholder:"A,B" help:"Columns of --input to take, in the order of the arguments."`
-	CSVNull     string   `name:"csv-null" placeholder:"TEXT" help:"A further spelling of null in CSV, e.g. NA."`
-	BatchRows   int      `default:"65536" placeholder:"N" help:"Rows sent in one batch (${default})."`
-	Output      string   `placeholder:"FILE" help:"Write the input's columns and the result to a Parquet, Arrow, JSONL or CSV file, by its extension, instead of printing."`
-	OnError     string   `enum:"fail,null,reject," default:"" placeholder:"HOW" help:"What a row that raises becomes: fail ends the call, null makes it null, reject answers its error beside it. Default: the function's own."`
-	JSON        bool     `help:"Print one JSON array with an element per row."`
-	Bill        bool     `help:"Print where the time went."`
+	Name         string   `arg:"" help:"Function to call, as udfgate functions lists it."`
+	Args         string   `placeholder:"ROWS" help:"Rows as JSON, e.g. '[[12,18],[7,null]]'."`
+	Input        string   `placeholder:"FILE" help:"Rows from a Parquet, Arrow, JSONL or CSV file, by its extension (- for stdin, told by its first bytes; .gz of the last two is unpacked)."`
+	InputFormat  string   `enum:"csv,jsonl,arrow,parquet," default:"" placeholder:"FORMAT" help:"What --input is, whatever its name: csv, jsonl, arrow or parquet."`
+	Columns      []string `placeholder:"A,B" help:"Columns of --input to take, in the order of the arguments."`
+	CSVNull      string   `name:"csv-null" placeholder:"TEXT" help:"A further spelling of null in CSV, e.g. NA."`
+	BatchRows    int      `default:"65536" placeholder:"N" help:"Rows sent in one batch (${default})."`
+	Output       string   `placeholder:"FILE" help:"Write the input's columns and the result to a Parquet, Arrow, JSONL or CSV file, by its extension, instead of printing."`
+	OutputFormat string   `enum:"csv,jsonl,arrow,arrows,parquet," default:"" placeholder:"FORMAT" help:"What --output is, whatever its name: csv, jsonl, arrow, arrows (a stream) or parquet. With --output - the rows go to stdout."`
+	OnError      string   `enum:"fail,null,reject," default:"" placeholder:"HOW" help:"What a row that raises becomes: fail ends the call, null makes it null, reject answers its error beside it. Default: the function's own."`
+	JSON         bool     `help:"Print one JSON array with an element per row."`
+	Bill         bool     `help:"Print where the time went."`
 }
 
 // Help is kong's: it stands below the one line of the command.
@@ -43,7 +44,7 @@ func (c *callCmd) Run(con *console) error {
 	var file *outputFile
 	if c.Output != "" {
 		var err error
-		if file, err = newOutputFile(c.Output, c.Input); err != nil {
+		if file, err = newOutputFile(c.Output, tabular.Format(c.OutputFormat), c.Input, con.out); err != nil {
 			return err
 		}
 		defer file.discard()
@@ -98,7 +99,7 @@ func (c *callCmd) run(ctx context.Context, con *console, j job, answers printer)
 	}
 	// Rows that run over the same screen need no bar, and would be broken by it.
 	bar := newProgress(con.err)
-	if c.JSON && c.Output == "" && isTerminal(con.out) {
+	if (c.JSON && c.Output == "" || c.Output == "-") && isTerminal(con.out) {
 		bar = nil
 	}
 	if bar != nil {
@@ -133,6 +134,8 @@ func (c *callCmd) consistent() error {
 		return usage(what, errors.New("--csv-null is a spelling in --input, and there are only --args"), "")
 	case c.Args != "" && c.InputFormat != "":
 		return usage(what, errors.New("--input-format says what --input is, and there are only --args"), "")
+	case c.OutputFormat != "" && c.Output == "":
+		return usage(what, errors.New("--output-format says what --output is, and there is none"), "--output - writes to stdout")
 	case c.BatchRows < 1:
 		return usage(what, fmt.Errorf("--batch-rows: wanted at least 1, got %d", c.BatchRows), "")
 	}
@@ -182,13 +185,6 @@ func (c *callCmd) open(ctx context.Context, con *console, f *client.Function, ou
 	if err != nil {
 		return nil, usage(c.Input, err, "--input-format says what it is, whatever its name")
 	}
-	if c.Input == "-" && c.InputFormat == "" {
-		in.hint += "\nstdin is taken as CSV; --input-format says otherwise"
-	}
-	// A file of text that becomes one of its own kind stays as it is written.
-	if out != nil && out.format == format && (format == tabular.FormatCSV || format == tabular.FormatJSONL) {
-		o.Keep = tabular.KeepText
-	}
 	r, size, err := in.reader(con.in, c.Input)
 	if err != nil {
 		return nil, usage(c.Input, cause(err), "")
@@ -196,6 +192,16 @@ func (c *callCmd) open(ctx context.Context, con *console, f *client.Function, ou
 	o.Size = size
 	if in.letGo != nil {
 		context.AfterFunc(ctx, in.letGo)
+	}
+	if format == "" {
+		if format, r, err = tabular.Sniff(r); err != nil {
+			return nil, usage(in.name, cause(err), "")
+		}
+		in.hint += "\nstdin is taken as " + string(format) + " by its first bytes; --input-format says otherwise"
+	}
+	// A file of text that becomes one of its own kind stays as it is written.
+	if out != nil && out.format == format && (format == tabular.FormatCSV || format == tabular.FormatJSONL) {
+		o.Keep = tabular.KeepText
 	}
 	if in.Source, err = tabular.Open(r, format, f.Args, o); err != nil {
 		in.close()
@@ -229,7 +235,7 @@ func (in *input) reader(stdin io.Reader, name string) (r io.Reader, size int64, 
 	return file, 0, nil
 }
 
-// format is what --input is.
+// format is what --input is; empty for stdin whose first bytes have to say it.
 func (c *callCmd) format(o *tabular.Options) (tabular.Format, error) {
 	switch {
 	case c.InputFormat != "":
@@ -237,7 +243,7 @@ func (c *callCmd) format(o *tabular.Options) (tabular.Format, error) {
 		return tabular.Format(c.InputFormat), nil
 	case c.Input == "-":
 		o.File = ""
-		return tabular.FormatCSV, nil
+		return "", nil
 	}
 	format, _, err := tabular.FormatOf(c.Input)
 	return format, err
@@ -258,6 +264,9 @@ func (c *callCmd) printBill(con *console, out io.Writer, o outcome) error {
 		_, err := fmt.Fprintf(con.err, "%s\n", o.bill.JSON())
 		return err
 	}
+	if c.Output == "-" {
+		out = con.err
+	}
 	if _, err := fmt.Fprintf(out, "\n%s\n\n", speed(o.rows, o.batches, o.took)); err != nil {
 		return err
 	}
@@ -267,6 +276,14 @@ func (c *callCmd) printBill(con *console, out io.Writer, o outcome) error {
 // usage is a failure of exit status 2.
 func usage(what string, err error, hint string) error {
 	return &failure{code: exitUsage, what: what, err: err, hint: hint}
+}
+
+// usageOf is nil for no error.
+func usageOf(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return usage(what, cause(err), "")
 }
 
 // cause strips what a path error repeats: the operation and the path, which

@@ -256,7 +256,11 @@ func (c *config) overrides() map[string]pool.Override {
 	}
 	all := map[string]pool.Override{}
 	for _, o := range c.functions {
-		all[o.name] = o.Override
+		own := o.Override
+		if own.Timeout != 0 {
+			own.TimeoutName = fmt.Sprintf("timeout of %s in %s", o.name, c.name)
+		}
+		all[o.name] = own
 	}
 	return all
 }

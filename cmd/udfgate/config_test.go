@@ -206,6 +206,8 @@ func TestConfig_wrong(t *testing.T) {
 		{"workers: {max: 1}\n", `1:10: workers: wanted a whole number, got a mapping`},
 		{"workers:\n", `1:9: workers: wanted a whole number, got nothing; leave the key out for the default`},
 		{"python: 3.11\n", `1:9: python: wanted a text, got 3.11; a text needs quotes here`},
+		{"http: false\n", `1:7: http: wanted a text, got false; the word for it is off`},
+		{"functions: [add]\n", `1:12: functions: wanted the functions' options by name, such as {add: {timeout: 2s}}, got a list`},
 		{"timeout: 30\n", `1:10: timeout: wanted a time such as 2s, got 30`},
 		{"timeout: soon\n", `1:10: timeout: wanted a time such as 2s, got "soon"`},
 		{"max_message_bytes: 1XB\n", `1:20: max_message_bytes: wanted a size such as 256MiB, got "1XB"`},
@@ -320,6 +322,11 @@ functions:
 	want := map[string]pool.Override{
 		"geo.score": quick, "clean": {OnError: udfgate.OnErrorNull}, "strict": {OnError: udfgate.OnErrorFail},
 		"tilde": {OnError: udfgate.OnErrorNull}, "other": quick, "none": {},
+	}
+	for _, name := range []string{"geo.score", "other"} {
+		o := want[name]
+		o.TimeoutName = "timeout of " + name + " in " + file.name
+		want[name] = o
 	}
 	if !reflect.DeepEqual(file.overrides(), want) {
 		t.Errorf("functions %+v", file.overrides())

@@ -99,6 +99,10 @@ func (r *reader) setting(key string, at, value *yaml.Node) {
 		r.entries(value, key, nil, nil, r.function)
 		return
 	}
+	if key == functionsKey && value.Kind == yaml.SequenceNode {
+		r.fail(value, "%s: wanted the functions' options by name, such as {add: {timeout: 2s}}, got a list", key)
+		return
+	}
 	for _, flag := range r.flags[key] {
 		if _, err := flagValue(flag, value); err != nil {
 			r.fail(value, "%s: %w", key, err)
@@ -228,6 +232,9 @@ func flagValue(flag *kong.Flag, node *yaml.Node) (any, error) {
 		hint := ""
 		if node.Kind == yaml.ScalarNode && node.Tag != "!!null" && slices.Equal(s.tags, []string{"!!str"}) {
 			hint = "; a text needs quotes here"
+		}
+		if flag.Name == "http" && node.Value == "false" {
+			hint = "; the word for it is off"
 		}
 		return nil, fmt.Errorf("wanted %s, got %s%s", s.wanted, got(node), hint)
 	}

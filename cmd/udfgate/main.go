@@ -138,7 +138,17 @@ func wrongUse(parsed *kong.Context, file *config, err error) error {
 			}
 		}
 	}
-	return &failure{code: exitUsage, err: err, hint: "see " + command + " --help"}
+	return &failure{code: exitUsage, err: plainWords(err), hint: "see " + command + " --help"}
+}
+
+// wholeNumber is how kong asks for one.
+var wholeNumber = regexp.MustCompile(`expected a valid \d+ bit u?int but got`)
+
+// plainWords is kong's text without what only its own code knows: the choice ""
+// that stands for a flag that is not set, and the widths of its integers.
+func plainWords(err error) error {
+	text := strings.Replace(err.Error(), `,"" but got`, " but got", 1)
+	return errors.New(wholeNumber.ReplaceAllString(text, "wanted a whole number, got"))
 }
 
 // interruptible is a context that ends at SIGINT or SIGTERM, so that a client

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -16,14 +19,16 @@ import (
 )
 
 // outputFile is the file that --output names. It is written under another name in
-// the same folder, so that the name never stands for half a file.
+// the same folder, so that the name never stands for half a file. With the name
+// "-" it is stdout, which takes the rows as they come.
 type outputFile struct {
 	name   string
 	format tabular.Format
 	gzip   bool
 	adds   int // columns behind those of the input
 
-	path   string // name, symbolic links followed
+	stdout io.Writer // nil for a file
+	path   string    // name, symbolic links followed
 	old    fs.FileInfo
 	file   *os.File
 	buf    *bufio.Writer
@@ -31,23 +36,29 @@ type outputFile struct {
 	rename bool
 }
 
-// newOutputFile checks the name. Nothing is made yet. source is the input's name,
-// which the output may not be; "-" and the empty one are no file.
-func newOutputFile(name, source string) (*outputFile, error) {
+// newOutputFile checks the name. Nothing is made yet. format is what the file
+// is, empty if the name says it. source is the input's name, which the output
+// may not be; "-" and the empty one are no file.
+func newOutputFile(name string, format tabular.Format, source string, stdout io.Writer) (*outputFile, error) {
 	what := "--output " + name
+	t := &outputFile{name: name, path: name, format: format}
 	if name == "-" {
-		return nil, usage(what, errors.New("wanted a file; without --output the rows go to stdout"), "--json prints them for programs")
+		if format == "" {
+			return nil, usage(what, errors.New("wanted --output-format too, as stdout has no name that says it"), "without --output the rows go to stdout as a table, with --json as JSON")
+		}
+		t.name, t.stdout = "stdout", stdout
+		return t, nil
 	}
-	t := &outputFile{name: name, path: name}
 	var err error
-	if t.format, t.gzip, err = tabular.FormatOf(name); err != nil {
-		return nil, usage(what, err, "")
+	if t.format, t.gzip, err = formatOf(name, format); err != nil {
+		return nil, usage(what, err, "--output-format says what it is to be, whatever its name")
 	}
 	if t.old, err = os.Stat(name); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, usage(what, cause(err), "")
 		}
-		return t, nil
+		t.path, err = linked(name)
+		return t, usageOf(what, err)
 	}
 	if t.old.IsDir() {
 		return nil, usage(what, errors.New("wanted a file, got a folder"), "")
@@ -56,13 +67,47 @@ func newOutputFile(name, source string) (*outputFile, error) {
 		return nil, usage(what, errors.New("it is the file that --input reads"), "")
 	}
 	t.path, err = filepath.EvalSymlinks(name)
-	return t, err
+	return t, usageOf(what, err)
+}
+
+// formatOf is the format asked for, or else the one of the name, and whether
+// the file is to be packed.
+func formatOf(name string, asked tabular.Format) (format tabular.Format, gzipped bool, err error) {
+	if asked == "" {
+		return tabular.FormatOf(name)
+	}
+	if gzipped = strings.HasSuffix(name, ".gz"); gzipped && asked != tabular.FormatCSV && asked != tabular.FormatJSONL {
+		return "", false, fmt.Errorf("%s files are packed inside, not as a whole: .gz goes with csv and jsonl", asked)
+	}
+	return asked, gzipped, nil
+}
+
+// linksMax is how many symbolic links may lead to one another, as in Linux.
+const linksMax = 40
+
+// linked is where the name of a file that does not exist leads to: it may be
+// that of a symbolic link.
+func linked(name string) (string, error) {
+	for range linksMax {
+		to, err := os.Readlink(name)
+		if err != nil { // no link: there is nothing, or a folder is missing, which open says
+			return name, nil
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(name), to)
+		}
+		name = to
+	}
+	return "", fmt.Errorf("more than %d symbolic links", linksMax)
 }
 
 // open makes the file and begins it with the input's columns.
 func (t *outputFile) open(kept *arrow.Schema, adds []arrow.Field) error {
 	what := "--output " + t.name
 	var err error
+	if t.stdout != nil {
+		return t.begin(t.stdout, kept, adds)
+	}
 	if t.old != nil && !t.old.Mode().IsRegular() { // a pipe or a device: nothing can take its place
 		t.file, err = os.OpenFile(t.path, os.O_WRONLY, 0)
 	} else {
@@ -73,12 +118,14 @@ func (t *outputFile) open(kept *arrow.Schema, adds []arrow.Field) error {
 	if err != nil {
 		return usage(what, cause(err), "")
 	}
-	t.buf = bufio.NewWriterSize(t.file, 1<<20)
+	return t.begin(t.file, kept, adds)
+}
+
+func (t *outputFile) begin(w io.Writer, kept *arrow.Schema, adds []arrow.Field) (err error) {
+	t.buf = bufio.NewWriterSize(w, 1<<20)
 	t.adds = len(adds)
-	if t.writer, err = tabular.NewWriter(t.buf, t.format, t.gzip, kept, adds); err != nil {
-		return usage(what, err, "")
-	}
-	return nil
+	t.writer, err = tabular.NewWriter(t.buf, t.format, t.gzip, kept, adds)
+	return usageOf("--output "+t.name, err)
 }
 
 func (t *outputFile) each(in *tabular.Rows, out *client.Result) error {
@@ -91,10 +138,16 @@ func (t *outputFile) end() error {
 		return t.named(err)
 	}
 	err := t.buf.Flush()
-	if t.rename && t.old != nil { // it takes the place of a file that others may read
-		err = errors.Join(err, t.file.Chmod(t.old.Mode().Perm()))
+	if t.file == nil {
+		return t.named(err)
 	}
-	if err = errors.Join(err, t.file.Close()); err != nil {
+	if t.rename && err == nil { // a machine that stops must not leave the name to an empty file
+		err = t.file.Sync()
+	}
+	if t.rename && t.old != nil && err == nil { // it takes the place of a file that others may read
+		err = t.file.Chmod(t.old.Mode().Perm())
+	}
+	if err = cmp.Or(err, t.file.Close()); err != nil { // the first is the cause
 		return t.named(err)
 	}
 	if t.rename {

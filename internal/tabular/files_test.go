@@ -2,6 +2,7 @@ package tabular
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -320,6 +322,10 @@ func TestJSONL(t *testing.T) {
 		{"value", "\n" + `{"a":1,"b":"x"}`, "", `line 2, member "b": wanted int64, got string "x"`},
 		{"range", `{"a":1,"b":9223372036854775808}`, "", `line 1, member "b": wanted int64, got 9223372036854775808, which is out of its range`},
 		{"not JSON", "{\"a\":1,\"b\":2}\n{\"a\":1,", "", "line 2: not JSON: unexpected end of JSON input"},
+		{"pretty", "{\n  \"a\": 1,\n  \"b\": 2\n}", "", "line 1: not JSON: unexpected end of JSON input; wanted one object per line, and this looks like one over several (jq -c . makes a line of each)"},
+		{"pretty array", "[\n  {\"a\": 1}\n]", "", "line 1: not JSON: unexpected end of JSON input; wanted one object per line, and this looks like an array over several (jq -c '.[]' makes lines of it)"},
+		{"array over lines", "[{\"a\":1},\n{\"a\":1}]", "", "line 1: not JSON: unexpected end of JSON input; wanted one object per line, and this looks like an array over several (jq -c '.[]' makes lines of it)"},
+		{"array of objects", `[ {"a":1,"b":2},{"a":1,"b":2}]`, "", "line 1: wanted one object per line, got an array of objects (jq -c '.[]' makes lines of it)"},
 		{"two values", `{"a":1,"b":2} {}`, "", "line 1: not JSON: invalid character '{' after top-level value"},
 		{"not a row", "12", "", "line 1: wanted an object, got 12"},
 		{"mixed", "{\"a\":1,\"b\":2}\n[1,2]", "", "line 2: wanted an object as in the lines before, got an array"},
@@ -363,5 +369,90 @@ func TestJSONL_columns(t *testing.T) {
 	_, _, err = drain(s, 100)
 	if err == nil || err.Error() != `line 1001: member "z" is in none of the first 1000 lines, which say the columns of the output (--output FILE.jsonl keeps any member)` {
 		t.Error(err)
+	}
+}
+
+// An object may have very many members: the time for a line grows with their
+// number, not with its square.
+func TestJSONL_manyMembers(t *testing.T) {
+	const members = 60_000
+	line := []byte("{")
+	for i := range members {
+		line = fmt.Appendf(line, `"m%d":%d,`, i, i)
+	}
+	in := string(line) + `"a":7}` + "\n" + string(line) + `"a":8}`
+	for keep, columns := range map[Keep]int{KeepNothing: 0, KeepText: 0, KeepColumns: members + 1} {
+		s, err := NewJSONL(strings.NewReader(in), fields(i64), Options{Keep: keep, Adds: []string{"f"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := s.Next(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := jsonRows(rows.Args); strings.Join(got, "") != "[7][8]" {
+			t.Errorf("got %v", got)
+		}
+		if columns > 0 && (rows.Input.NumCols() != int64(columns) || rows.Input.Column(4321).(*array.String).Value(1) != "4321") {
+			t.Errorf("%d columns", rows.Input.NumCols())
+		}
+		rows.Release()
+	}
+	s, err := NewJSONL(strings.NewReader(string(line)+`"a":1,"m59999":2}`), fields(i64), Options{})
+	if err == nil {
+		_, err = s.Next(1)
+	}
+	if want := `line 1: member "m59999" is there twice`; err == nil || err.Error() != want {
+		t.Errorf("error = %v, want %s", err, want)
+	}
+}
+
+// A format is told by as few bytes as say it: who sends them may wait for an
+// answer before the next ones.
+func TestSniff(t *testing.T) {
+	wait := errors.New("read on")
+	for _, c := range []struct {
+		in   string
+		want Format
+	}{
+		{"ARROW1", FormatArrow},
+		{"\xff\xff\xff\xff", FormatArrow},
+		{"FEA1", FormatArrow},
+		{"PAR1", FormatParquet},
+		{`{"`, FormatJSONL},
+		{"[1", FormatJSONL},
+		{" \r\n\t{", FormatJSONL},
+		{"\ufeff{", FormatJSONL},
+		{"a\n", FormatCSV},
+		{"ARROW,", FormatCSV},
+		{"PARTS", FormatCSV},
+		{"\ufeffa", FormatCSV},
+		{`""`, FormatCSV},
+	} {
+		in := io.MultiReader(iotest.OneByteReader(strings.NewReader(c.in)), iotest.ErrReader(wait))
+		got, rest, err := Sniff(in)
+		if err != nil || got != c.want {
+			t.Errorf("%q: got %q, %v; want %q", c.in, got, err, c.want)
+			continue
+		}
+		if text, err := io.ReadAll(rest); string(text) != c.in || !errors.Is(err, wait) {
+			t.Errorf("%q: read %q, %v", c.in, text, err)
+		}
+	}
+	for _, whole := range []string{"", "A", "\n", strings.Repeat(" ", sniffMax+1)} {
+		if got, _, err := Sniff(strings.NewReader(whole)); err != nil || got != FormatCSV {
+			t.Errorf("%.9q: got %q, %v", whole, got, err)
+		}
+	}
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write([]byte(`{"a":1}`)) // into memory
+	_ = z.Close()
+	got, rest, err := Sniff(&zipped)
+	if err != nil || got != FormatJSONL {
+		t.Fatalf("gzip: got %q, %v", got, err)
+	}
+	if text, err := io.ReadAll(rest); string(text) != `{"a":1}` || err != nil {
+		t.Errorf("gzip: %q, %v", text, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // allocationMax bounds one piece of memory that reading a file may take at
 // once. A damaged file can ask for any number of bytes; Go cannot recover from
 // memory that the system does not have.
-const allocationMax = 2 << 30
+var allocationMax = 2 << 30
 
 // guard turns a panic of the libraries below into an error: they have some for
 // files that are not what they say.
@@ -44,7 +44,7 @@ func (l limited) Reallocate(size int, b []byte) []byte {
 
 func checkAllocation(size int) {
 	if size < 0 || size > allocationMax {
-		panic(fmt.Sprintf("it asks for %d bytes at once, and at most %d GiB are taken; where the rows are this large, fewer --batch-rows help", size, allocationMax>>30))
+		panic(fmt.Sprintf("it asks for %d bytes at once, and at most %d are taken; where the rows are this large, fewer --batch-rows help", size, allocationMax))
 	}
 }
 

@@ -112,13 +112,13 @@ func (j *JSONRows) read() error {
 	where := fmt.Sprintf("row %d", j.row)
 	var cells []json.RawMessage
 	if jsonKind(raw) != "array" {
-		return &CellError{Where: where, Err: fmt.Errorf("wanted an array of %s, got %s", count(len(j.fields), "value"), clip(string(raw)))}
+		return &CellError{Where: where, number: j.row + 1, Err: fmt.Errorf("wanted an array of %s, got %s", count(len(j.fields), "value"), clip(string(raw)))}
 	}
 	if err := json.Unmarshal(raw, &cells); err != nil {
-		return &CellError{Where: where, Err: err}
+		return &CellError{Where: where, number: j.row + 1, Err: err}
 	}
 	if len(cells) != len(j.fields) {
-		return &CellError{Where: where, Err: fmt.Errorf("wanted %s, got %d", count(len(j.fields), "value"), len(cells))}
+		return &CellError{Where: where, number: j.row + 1, Err: fmt.Errorf("wanted %s, got %d", count(len(j.fields), "value"), len(cells))}
 	}
 	for i, cell := range cells {
 		b := j.table.build.Field(i)
@@ -127,7 +127,7 @@ func (j *JSONRows) read() error {
 			continue
 		}
 		if err := appendJSON(b, cell); err != nil {
-			return &CellError{Where: where, Column: columnAt(i, j.fields[i].Name), Err: err}
+			return &CellError{Where: where, number: j.row + 1, Column: columnAt(i, j.fields[i].Name), Err: err}
 		}
 	}
 	j.row++

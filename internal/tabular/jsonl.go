@@ -36,14 +36,10 @@ type JSONL struct {
 	arrays  bool
 	known   bool // whether arrays is decided
 	members []member
+	find    finder
 	raw     []json.RawMessage // of each field
 	names   []string          // with KeepColumns, of the columns
-}
-
-// member is one of an object's, as it stands in the line.
-type member struct {
-	name  string
-	value json.RawMessage
+	isName  map[string]bool   // of names
 }
 
 // NewJSONL reads lines from r; gzip is unpacked on the way (Options.File).
@@ -83,6 +79,7 @@ func (*JSONL) Note() string { return "" }
 // findColumns reads ahead: the columns are the members of the first lines in
 // the order in which they come up.
 func (j *JSONL) findColumns() error {
+	j.isName = map[string]bool{}
 	for total := 0; len(j.ahead) < aheadLines && total < aheadBytes; {
 		line, err := j.readLine()
 		if errors.Is(err, io.EOF) {
@@ -98,7 +95,8 @@ func (j *JSONL) findColumns() error {
 		}
 		j.members = splitMembers(line, j.members[:0])
 		for _, m := range j.members {
-			if !slices.Contains(j.names, m.name) {
+			if !j.isName[m.name] {
+				j.isName[m.name] = true
 				j.names = append(j.names, m.name)
 			}
 		}
@@ -106,6 +104,9 @@ func (j *JSONL) findColumns() error {
 	j.line = 0
 	if len(j.names) == 0 {
 		j.names = j.wanted // rows are arrays, or there are none
+		for _, name := range j.names {
+			j.isName[name] = true
+		}
 	}
 	pick := make([]int, len(j.wanted))
 	for i, name := range j.wanted {
@@ -185,7 +186,7 @@ func (j *JSONL) add(line []byte) error {
 	}
 	if !json.Valid(line) {
 		var v json.RawMessage
-		return fmt.Errorf("not JSON: %w", json.Unmarshal(line, &v))
+		return fmt.Errorf("not JSON: %w%s", json.Unmarshal(line, &v), perLine(line))
 	}
 	if err := j.kind(line); err != nil {
 		return err
@@ -224,6 +225,9 @@ func (j *JSONL) column(i int) string {
 // kind sees to it that all lines are of one kind.
 func (j *JSONL) kind(line []byte) error {
 	arrays := line[0] == '['
+	if arrays && bytes.HasPrefix(bytes.TrimLeft(line[1:], " \t"), []byte("{")) {
+		return errors.New("wanted one object per line, got an array of objects (jq -c '.[]' makes lines of it)")
+	}
 	if !arrays && line[0] != '{' {
 		return fmt.Errorf("wanted an object, got %s", clip(string(line)))
 	}
@@ -237,6 +241,18 @@ func (j *JSONL) kind(line []byte) error {
 		return fmt.Errorf("wanted an %s as in the lines before, got an %s", kindName(j.arrays), kindName(arrays))
 	}
 	return nil
+}
+
+// perLine is what to add where a line looks like the first of a JSON text that
+// goes on in the next one.
+func perLine(line []byte) string {
+	switch {
+	case len(line) == 1 && line[0] == '[', bytes.HasPrefix(line, []byte("[{")) && line[len(line)-1] == ',':
+		return "; wanted one object per line, and this looks like an array over several (jq -c '.[]' makes lines of it)"
+	case len(line) == 1 && line[0] == '{':
+		return "; wanted one object per line, and this looks like one over several (jq -c . makes a line of each)"
+	}
+	return ""
 }
 
 func kindName(array bool) string {
@@ -258,16 +274,16 @@ func (j *JSONL) pick(line []byte) error {
 		}
 		return nil
 	}
-	for i, m := range j.members {
-		if slices.ContainsFunc(j.members[:i], func(before member) bool { return before.name == m.name }) {
-			return fmt.Errorf("member %q is there twice", m.name)
-		}
+	if twice, ok := j.find.over(j.members); !ok {
+		return fmt.Errorf("member %q is there twice", twice)
+	}
+	for _, m := range j.members {
 		if j.options.Keep != KeepNothing && slices.Contains(j.options.Adds, m.name) {
 			return fmt.Errorf("member %q is there already, and the output would have it twice", m.name)
 		}
 	}
 	for i, name := range j.wanted {
-		at := slices.IndexFunc(j.members, func(m member) bool { return m.name == name })
+		at := j.find.at(name)
 		if at < 0 {
 			return fmt.Errorf("no member %q; the object has %s", name, j.memberList())
 		}
@@ -293,7 +309,7 @@ func (j *JSONL) keepMembers() error {
 		if b == nil {
 			continue
 		}
-		at := slices.IndexFunc(j.members, func(m member) bool { return m.name == j.names[i] })
+		at := j.find.at(j.names[i])
 		if at < 0 || j.members[at].value[0] == 'n' {
 			b.AppendNull()
 			continue
@@ -301,100 +317,9 @@ func (j *JSONL) keepMembers() error {
 		b.Append(string(j.members[at].value))
 	}
 	for _, m := range j.members {
-		if !slices.Contains(j.names, m.name) {
+		if !j.isName[m.name] {
 			return fmt.Errorf("member %q is in none of the first %d lines, which say the columns of the output (--output FILE.jsonl keeps any member)", m.name, aheadLines)
 		}
 	}
 	return nil
-}
-
-// splitMembers appends what is in an object or array that is valid JSON; an
-// array's have no names. Other text has none.
-func splitMembers(line []byte, to []member) []member {
-	s := splitter{text: bytes.TrimSpace(line)}
-	if len(s.text) == 0 || s.text[0] != '{' && s.text[0] != '[' {
-		return to
-	}
-	object := s.text[0] == '{'
-	s.at = 1
-	for s.more() {
-		var m member
-		if object {
-			m.name = memberName(s.value())
-			s.more() // the colon
-		}
-		m.value = s.value()
-		to = append(to, m)
-	}
-	return to
-}
-
-func memberName(quoted json.RawMessage) string {
-	if len(quoted) >= 2 && bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
-	}
-	var name string
-	_ = json.Unmarshal(quoted, &name) // the line is valid; one that is not is refused later
-	return name
-}
-
-// splitter walks over the values of one level.
-type splitter struct {
-	text []byte
-	at   int
-}
-
-// more goes to the next value; false at the end of the object or array.
-func (s *splitter) more() bool {
-	for s.at < len(s.text) {
-		switch s.text[s.at] {
-		case ' ', '\t', '\r', '\n', ',', ':':
-			s.at++
-		case '}', ']':
-			return false
-		default:
-			return true
-		}
-	}
-	return false
-}
-
-// value takes the value that begins here.
-func (s *splitter) value() json.RawMessage {
-	from, depth := s.at, 0
-	for s.at < len(s.text) {
-		switch s.text[s.at] {
-		case '"':
-			s.skipString()
-			if depth == 0 {
-				return s.text[from:s.at]
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return s.text[from:s.at]
-			}
-			if depth--; depth == 0 {
-				s.at++
-				return s.text[from:s.at]
-			}
-		case ' ', '\t', '\r', '\n', ',', ':':
-			if depth == 0 {
-				return s.text[from:s.at]
-			}
-		}
-		s.at++
-	}
-	return s.text[from:]
-}
-
-func (s *splitter) skipString() {
-	for s.at++; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
-		if s.text[s.at] == '\\' {
-			s.at++
-		}
-	}
-	s.at = min(s.at+1, len(s.text))
 }

@@ -77,6 +77,50 @@ func Open(r io.Reader, f Format, fields []arrow.Field, o Options) (Source, error
 	return NewCSV(r, fields, o)
 }
 
+// Sniff tells the format of what r holds by its first bytes: those of Arrow and
+// Parquet, the first bracket of JSON; everything else is CSV. gzip is taken off.
+// It waits for no more bytes than it needs to decide. The rows have to be read
+// from the reader that it returns.
+func Sniff(r io.Reader) (Format, io.Reader, error) {
+	in, err := unpacked(r, "")
+	if err != nil {
+		return "", nil, err
+	}
+	for n := 1; ; n++ {
+		head, err := in.Peek(n)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", nil, cause(err)
+		}
+		more := false
+		for magic, format := range magics {
+			switch {
+			case bytes.HasPrefix(head, []byte(magic)):
+				return format, in, nil
+			case strings.HasPrefix(magic, string(head)):
+				more = true
+			}
+		}
+		text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte(mark)), " \t\r\n")
+		switch {
+		case len(text) > 0 && (text[0] == '{' || text[0] == '['):
+			return FormatJSONL, in, nil
+		case err != nil, n >= sniffMax, len(text) > 0 && !more && !strings.HasPrefix(mark, string(head)):
+			return FormatCSV, in, nil
+		}
+	}
+}
+
+// magics are the first bytes of formats that are no text.
+var magics = map[string]Format{
+	string(magicFile): FormatArrow, string(magicMessage): FormatArrow, string(magicFeather): FormatArrow, "PAR1": FormatParquet,
+}
+
+// sniffMax bounds the blank bytes before JSON.
+const sniffMax = 4 << 10
+
+// mark is the byte order mark of UTF-8.
+const mark = "\xef\xbb\xbf"
+
 // errNotSeekable is what a pipe of Parquet gets.
 var errNotSeekable = errors.New("parquet has its index at the end, so it is read from a file, not from a pipe")
 

@@ -70,7 +70,7 @@ func (p *parquetFile) choose(o Options) error {
 	all := make([]arrow.Field, len(manifest.Fields))
 	names := make([]string, len(manifest.Fields))
 	for i, f := range manifest.Fields {
-		all[i], names[i] = *f.Field, f.Field.Name
+		all[i], names[i] = withoutID(*f.Field), f.Field.Name
 	}
 	var err error
 	if p.header, err = newHeader(names, p.fields, o); err != nil {
@@ -95,6 +95,37 @@ func (p *parquetFile) choose(o Options) error {
 	}
 	return nil
 }
+
+// withoutID takes off what the library notes of a column that has no field id,
+// at all depths: outputs would carry it on as if the file had said so. Inside
+// of large lists it stays, because the library compares them with it.
+func withoutID(f arrow.Field) arrow.Field {
+	if id, ok := f.Metadata.GetValue(fieldID); ok && id == "-1" {
+		kept := f.Metadata.ToMap()
+		delete(kept, fieldID)
+		f.Metadata = arrow.MetadataFrom(kept)
+	}
+	switch t := f.Type.(type) {
+	case *arrow.StructType:
+		fields := t.Fields()
+		for i, inner := range fields {
+			fields[i] = withoutID(inner)
+		}
+		f.Type = arrow.StructOf(fields...)
+	case *arrow.ListType:
+		f.Type = arrow.ListOfField(withoutID(t.ElemField()))
+	case *arrow.FixedSizeListType:
+		f.Type = arrow.FixedSizeListOfField(t.Len(), withoutID(t.ElemField()))
+	case *arrow.MapType:
+		plain := arrow.MapOfFields(withoutID(t.KeyField()), withoutID(t.ItemField()))
+		plain.KeysSorted = t.KeysSorted
+		f.Type = plain
+	}
+	return f
+}
+
+// fieldID is the key of a Parquet column's number.
+const fieldID = "PARQUET:field_id"
 
 func (p *parquetFile) addLeaves(f *pqarrow.SchemaField, below bool) {
 	if f.IsLeaf() {

@@ -92,7 +92,12 @@ type CellError struct {
 	Where  string // "row 1" or "line 3"
 	Column string // `column 2 "b"`; empty if the whole row is at fault
 	Err    error
+
+	number int64 // the row + 1; 0 where Where does not count rows from 0
 }
+
+// Row is the row that Where names, counted from 0; false where it names a line.
+func (e *CellError) Row() (row int64, known bool) { return e.number - 1, e.number > 0 }
 
 // Error is `line 3, column 2 "b": wanted int64, got "abc"`.
 func (e *CellError) Error() string {

@@ -49,44 +49,65 @@ func fromJSON(t *testing.T, dt arrow.DataType, values string) arrow.Array {
 	return b.NewArray()
 }
 
+// conversions are columns whose type is not the declared one.
+var conversions = []struct {
+	want, have   arrow.DataType
+	values, rows string // rows empty: as values
+	err          string
+}{
+	{i64, i8, `[-128,null,127]`, "", ""},
+	{i8, i64, `[-128,null,127]`, "", ""},
+	{i8, i64, `[1,128]`, "", `row 6, column 3 "x": wanted int8, got 128, which is out of its range`},
+	{i8, u8, `[1,200]`, "", `row 6, column 3 "x": wanted int8, got 200, which is out of its range`},
+	{u8, i16, `[255,-1]`, "", `row 6, column 3 "x": wanted uint8, got -1, which is out of its range`},
+	{u64, i64, `[0,9223372036854775807]`, "", ""},
+	{u64, i64, `[-1]`, "", `row 5, column 3 "x": wanted uint64, got -1, which is out of its range`},
+	{i64, u64, `[0,9223372036854775807]`, "", ""},
+	{i64, u64, `[9223372036854775808]`, "", `row 5, column 3 "x": wanted int64, got 9223372036854775808, which is out of its range`},
+	{u16, i32, `[65535]`, "", ""},
+	{u32, u64, `[4294967296]`, "", `row 5, column 3 "x": wanted uint32, got 4294967296, which is out of its range`},
+	{i32, i64, `[-2147483648,2147483647]`, "", ""},
+	{i16, dictionary(i64), `[300,null,300]`, "", ""},
+	{i16, runs(i64), `[300,null,300,300]`, "", ""},
+	{f64, f32, `[0.5,null,1e30]`, `[0.5,null,1.0000000150474662e+30]`, ""},
+	{f64, dictionary(f64), `[0.1,null]`, "", ""},
+	{f32, runs(f32), `[0.1,null,0.1]`, "", ""},
+	{boolean, runs(boolean), `[true,null,false]`, "", ""},
+	{text, largeText, `["a",null,""]`, "", ""},
+	{text, view, `["a",null,"longer than the twelve bytes of a view"]`, "", ""},
+	{text, dictionary(text), `["a",null,"a"]`, "", ""},
+	{text, dictionary(largeText), `["a",null,"a"]`, "", ""},
+	{text, runs(text), `["a","a",null]`, "", ""},
+	{bin, largeBin, `["YQ==",null]`, "", ""},
+	{bin, binView, `["YQ==",null]`, "", ""},
+	{bin, dictionary(bin), `["YQ==",null]`, "", ""},
+	{i64, arrow.Null, `[null,null]`, "", ""},
+	{f64, arrow.Null, `[null]`, "", ""},
+	{text, arrow.Null, `[null]`, "", ""},
+	{timestamp, timestamp, `["2024-01-02T03:04:05.000006Z"]`, "", ""},
+}
+
+// unconvertible are types of which no value would be kept.
+var unconvertible = []struct{ want, have arrow.DataType }{
+	{i64, f64},
+	{f64, i64},
+	{f32, f64},
+	{i64, text},
+	{text, i64},
+	{text, bin},
+	{bin, text},
+	{boolean, i8},
+	{i64, boolean},
+	{i64, timestamp},
+	{timestamp, i64},
+	{text, dictionary(i64)},
+	{f64, runs(i64)},
+	{arrow.ListOf(i64), arrow.ListOf(f32)},
+}
+
 // A column whose type is not the declared one is taken if each value is kept.
 func TestConvert(t *testing.T) {
-	for _, c := range []struct {
-		want, have   arrow.DataType
-		values, rows string // rows empty: as values
-		err          string
-	}{
-		{i64, i8, `[-128,null,127]`, "", ""},
-		{i8, i64, `[-128,null,127]`, "", ""},
-		{i8, i64, `[1,128]`, "", `row 6, column 3 "x": wanted int8, got 128, which is out of its range`},
-		{i8, u8, `[1,200]`, "", `row 6, column 3 "x": wanted int8, got 200, which is out of its range`},
-		{u8, i16, `[255,-1]`, "", `row 6, column 3 "x": wanted uint8, got -1, which is out of its range`},
-		{u64, i64, `[0,9223372036854775807]`, "", ""},
-		{u64, i64, `[-1]`, "", `row 5, column 3 "x": wanted uint64, got -1, which is out of its range`},
-		{i64, u64, `[0,9223372036854775807]`, "", ""},
-		{i64, u64, `[9223372036854775808]`, "", `row 5, column 3 "x": wanted int64, got 9223372036854775808, which is out of its range`},
-		{u16, i32, `[65535]`, "", ""},
-		{u32, u64, `[4294967296]`, "", `row 5, column 3 "x": wanted uint32, got 4294967296, which is out of its range`},
-		{i32, i64, `[-2147483648,2147483647]`, "", ""},
-		{i16, dictionary(i64), `[300,null,300]`, "", ""},
-		{i16, runs(i64), `[300,null,300,300]`, "", ""},
-		{f64, f32, `[0.5,null,1e30]`, `[0.5,null,1.0000000150474662e+30]`, ""},
-		{f64, dictionary(f64), `[0.1,null]`, "", ""},
-		{f32, runs(f32), `[0.1,null,0.1]`, "", ""},
-		{boolean, runs(boolean), `[true,null,false]`, "", ""},
-		{text, largeText, `["a",null,""]`, "", ""},
-		{text, view, `["a",null,"longer than the twelve bytes of a view"]`, "", ""},
-		{text, dictionary(text), `["a",null,"a"]`, "", ""},
-		{text, dictionary(largeText), `["a",null,"a"]`, "", ""},
-		{text, runs(text), `["a","a",null]`, "", ""},
-		{bin, largeBin, `["YQ==",null]`, "", ""},
-		{bin, binView, `["YQ==",null]`, "", ""},
-		{bin, dictionary(bin), `["YQ==",null]`, "", ""},
-		{i64, arrow.Null, `[null,null]`, "", ""},
-		{f64, arrow.Null, `[null]`, "", ""},
-		{text, arrow.Null, `[null]`, "", ""},
-		{timestamp, timestamp, `["2024-01-02T03:04:05.000006Z"]`, "", ""},
-	} {
+	for _, c := range conversions {
 		t.Run(fmt.Sprintf("%s from %s", c.want, c.have), func(t *testing.T) {
 			fields := fields(c.want)
 			if err := convertible(fields, []arrow.Field{{}, {}, {Name: "x", Type: c.have}}, []int{2}); err != nil {
@@ -116,22 +137,7 @@ func TestConvert(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range []struct{ want, have arrow.DataType }{
-		{i64, f64},
-		{f64, i64},
-		{f32, f64},
-		{i64, text},
-		{text, i64},
-		{text, bin},
-		{bin, text},
-		{boolean, i8},
-		{i64, boolean},
-		{i64, timestamp},
-		{timestamp, i64},
-		{text, dictionary(i64)},
-		{f64, runs(i64)},
-		{arrow.ListOf(i64), arrow.ListOf(f32)},
-	} {
+	for _, c := range unconvertible {
 		err := convertible(fields(c.want), []arrow.Field{{Name: "x", Type: c.have}}, []int{0})
 		if want := fmt.Sprintf(`column 1 "x": wanted %s, got %s`, nameOf(c.want), nameOf(c.have)); err == nil || err.Error() != want {
 			t.Errorf("error = %v, want %s", err, want)
@@ -150,6 +156,8 @@ func others(t *testing.T) (arrow.RecordBatch, []string) {
 		want         [2]string
 	}{
 		{"decimal", `["123456789012345678901234.56",null]`, decimal, [2]string{`"123456789012345678901234.56"`, "null"}},
+		{"money", `["1.50","-0.05"]`, &arrow.Decimal128Type{Precision: 10, Scale: 2}, [2]string{`"1.50"`, `"-0.05"`}},
+		{"whole", `["4","0"]`, &arrow.Decimal256Type{Precision: 50, Scale: 3}, [2]string{`"4.000"`, `"0.000"`}},
 		{"date", `["2024-02-29",null]`, arrow.FixedWidthTypes.Date32, [2]string{`"2024-02-29"`, "null"}},
 		{"time", `["03:04:05.000006",null]`, arrow.FixedWidthTypes.Time64us, [2]string{`"03:04:05.000006"`, "null"}},
 		{"instant", `["1969-12-31T23:59:59.999999Z",null]`, timestamp, [2]string{`"1969-12-31T23:59:59.999999Z"`, "null"}},
@@ -224,9 +232,9 @@ func TestPassThrough(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "out.csv"))
-	want := "decimal,date,time,instant,local,list,struct,map,dictionary,fixed,half,large,nothing,a\n" +
-		`123456789012345678901234.56,2024-02-29,03:04:05.000006,1969-12-31T23:59:59.999999Z,2024-01-02T03:04:05,"[1,null]","{""a"":1,""b"":[""x""]}","[{""key"":""k"",""value"":1}]",x,YWI=,0.5,l,,1` + "\n" +
-		`,,,,,[],"{""a"":null,""b"":null}",,x,,,,,2` + "\n"
+	want := "decimal,money,whole,date,time,instant,local,list,struct,map,dictionary,fixed,half,large,nothing,a\n" +
+		`123456789012345678901234.56,1.50,4.000,2024-02-29,03:04:05.000006,1969-12-31T23:59:59.999999Z,2024-01-02T03:04:05,"[1,null]","{""a"":1,""b"":[""x""]}","[{""key"":""k"",""value"":1}]",x,YWI=,0.5,l,,1` + "\n" +
+		`,-0.05,0.000,,,,,[],"{""a"":null,""b"":null}",,x,,,,,2` + "\n"
 	if err != nil || string(text) != want {
 		t.Errorf("%v\n got %s\nwant %s", err, text, want)
 	}
@@ -311,4 +319,82 @@ func TestArrow_compressed(t *testing.T) {
 			same(t, name+" "+kind, args, jsonRows(batch))
 		}
 	}
+}
+
+// A decimal has all digits of its scale, whatever its width.
+func TestDecimalText(t *testing.T) {
+	for _, c := range []struct {
+		t     arrow.DataType
+		value string
+		json  string
+	}{
+		{&arrow.Decimal32Type{Precision: 9, Scale: 2}, `["1.5"]`, `"1.50"`},
+		{&arrow.Decimal64Type{Precision: 18, Scale: 4}, `["-0.0001"]`, `"-0.0001"`},
+		{&arrow.Decimal128Type{Precision: 38, Scale: 0}, `["120"]`, `"120"`},
+		{&arrow.Decimal128Type{Precision: 38, Scale: 38}, `["-0.1"]`, `"-0.1` + strings.Repeat("0", 37) + `"`},
+		{&arrow.Decimal128Type{Precision: 10, Scale: -2}, `["1200"]`, `"1200"`},
+		{&arrow.Decimal128Type{Precision: 10, Scale: -2}, `["0"]`, `"0"`},
+		{&arrow.Decimal256Type{Precision: 76, Scale: 1}, `["-` + strings.Repeat("9", 75) + `.0"]`, `"-` + strings.Repeat("9", 75) + `.0"`},
+	} {
+		a := fromJSON(t, c.t, c.value)
+		if got := string(AppendJSON(nil, a, 0)); got != c.json {
+			t.Errorf("%s %s: got %s, want %s", c.t, c.value, got, c.json)
+		}
+		if got := string(AppendText(nil, a, 0)); `"`+got+`"` != c.json {
+			t.Errorf("%s %s as text: got %s, want %s", c.t, c.value, got, c.json)
+		}
+	}
+}
+
+// A Parquet file without field ids gets none on its way; those of a file that
+// has some stay.
+func TestParquet_fieldIDs(t *testing.T) {
+	dir := t.TempDir()
+	id := arrow.NewMetadata([]string{fieldID, "unit"}, []string{"7", "km"})
+	all := []arrow.Field{
+		{Name: "plain", Type: i64, Nullable: true},
+		{Name: "numbered", Type: i64, Nullable: true, Metadata: id},
+		{Name: "deep", Type: arrow.StructOf(arrow.Field{Name: "in", Type: arrow.ListOf(i64), Nullable: true}), Nullable: true},
+		{Name: "map", Type: arrow.MapOf(text, arrow.ListOf(i64)), Nullable: true},
+		{Name: "pair", Type: arrow.FixedSizeListOf(2, i64), Nullable: true},
+		{Name: "a", Type: i64, Nullable: true},
+	}
+	batch := array.NewRecordBatch(arrow.NewSchema(all, nil), []arrow.Array{
+		fromJSON(t, i64, "[1]"), fromJSON(t, i64, "[2]"), fromJSON(t, all[2].Type, `[{"in":[3]}]`), fromJSON(t, all[3].Type, `[[{"key":"k","value":[1]}]]`),
+		fromJSON(t, all[4].Type, "[[5,6]]"), fromJSON(t, i64, "[4]"),
+	}, 1)
+	from := filepath.Join(dir, "in.parquet")
+	write(t, from, batch)
+	s, err := open(t, from, fields(i64), Options{Keep: KeepColumns, Columns: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.Next(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids := fieldIDs(nil, s.Kept().Fields()); len(ids) != 1 || ids[0] != "7" {
+		t.Errorf("ids %q of %v", ids, s.Kept())
+	}
+	to := filepath.Join(dir, "out.arrow")
+	write(t, to, rows.Input)
+	if s, err = open(t, to, fields(i64), Options{Keep: KeepColumns, Columns: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if ids := fieldIDs(nil, s.Kept().Fields()); len(ids) != 1 || ids[0] != "7" {
+		t.Errorf("ids %q of %v", ids, s.Kept())
+	}
+}
+
+// fieldIDs are the ids of fields, at all depths.
+func fieldIDs(ids []string, fields []arrow.Field) []string {
+	for _, f := range fields {
+		if id, ok := f.Metadata.GetValue(fieldID); ok {
+			ids = append(ids, id)
+		}
+		if nested, ok := f.Type.(arrow.NestedType); ok {
+			ids = fieldIDs(ids, nested.Fields())
+		}
+	}
+	return ids
 }
