@@ -94,8 +94,11 @@ func (a *Answer) checkFailed(nullable, marshal bool) error {
 
 // validByte is eight rows of a column's validity; bits beyond the rows are 0.
 func (a *Answer) validByte(at int64) byte {
-	if a.Nodes[0].Nulls == 0 {
+	switch {
+	case a.Nodes[0].Nulls == 0:
 		return rowBits(a.Rows - 8*at)
+	case len(a.Buffers) == 0: // of type null
+		return 0
 	}
 	return a.bytes(0)[at]
 }
@@ -186,7 +189,7 @@ func newTexts(like *Answer, size int64, limits AnswerLimits) (*Answer, error) {
 //
 // *udfgate.Error Invalid if it is over a limit.
 func AllFailed(field udfgate.Field, rows int64, text string, limits AnswerLimits) (*Answer, error) {
-	answer, err := nulls(field.Type.Kind, rows, limits)
+	answer, err := nulls(&field.Type, rows, limits)
 	if err != nil || text == "" {
 		return answer, err
 	}
@@ -204,13 +207,17 @@ func AllFailed(field udfgate.Field, rows int64, text string, limits AnswerLimits
 }
 
 // nulls is a column of nothing else.
-func nulls(kind udfgate.Kind, rows int64, limits AnswerLimits) (*Answer, error) {
+func nulls(typ *udfgate.Type, rows int64, limits AnswerLimits) (*Answer, error) {
+	kind := typ.Kind
+	if Rendered(typ) && kind != udfgate.Utf8 && kind != udfgate.Binary {
+		return nullTree(typ, rows, limits)
+	}
 	t := &taker{kind: kind, rows: rows, nulls: rows, limits: limits}
 	if rows > 0 {
 		t.validity = t.place(bitmapLen(rows))
 	}
 	switch {
-	case kind.Variable():
+	case kind == udfgate.Utf8, kind == udfgate.Binary:
 		t.offsets = t.place(4 * (rows + 1))
 		t.data = Buffer{Offset: t.size}
 	case kind == udfgate.Bool:
@@ -225,6 +232,24 @@ func nulls(kind udfgate.Kind, rows int64, limits AnswerLimits) (*Answer, error) 
 	return t.answer(), nil
 }
 
+// nullTree is nulls of a type that has more buffers, or none.
+func nullTree(typ *udfgate.Type, rows int64, limits AnswerLimits) (*Answer, error) {
+	n := newTree(&udfgate.Field{Type: *typ, Nullable: true}, limits.BytesMax)
+	defer n.release()
+	if err := n.appendNulls(rows); err != nil {
+		if long, ok := errors.AsType[*tooLarge](err); ok {
+			return nil, limits.TooLarge(long.size)
+		}
+		return nil, err
+	}
+	answer := n.answer(rows)
+	if size := int64(len(answer.Body.Bytes())); size > limits.BytesMax {
+		answer.Release()
+		return nil, limits.TooLarge(size)
+	}
+	return answer, nil
+}
+
 // JoinErrors makes the error column the answer's second one, all null where no
 // row failed. Nobody else may hold the answer's body.
 //
@@ -235,7 +260,7 @@ func (a *Answer) JoinErrors(limits AnswerLimits) error {
 	errs := a.Errors
 	if errs == nil {
 		var err error
-		if errs, err = nulls(udfgate.Utf8, a.Rows, limits); err != nil {
+		if errs, err = nulls(&udfgate.Type{Kind: udfgate.Utf8}, a.Rows, limits); err != nil {
 			return err
 		}
 	}

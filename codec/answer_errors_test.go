@@ -170,6 +170,33 @@ func TestTakeFailingWithoutFailures(t *testing.T) {
 	a.Release()
 }
 
+// Types with other buffers than one of values have as many as ever, and none
+// holds a value.
+func TestAllFailedOfEveryType(t *testing.T) {
+	item := []udfgate.Field{{Name: "item", Type: udfgate.Type{Kind: udfgate.LargeUtf8}}}
+	for _, typ := range []udfgate.Type{
+		{Kind: udfgate.Null}, {Kind: udfgate.LargeUtf8}, {Kind: udfgate.LargeBinary}, {Kind: udfgate.FixedSizeBinary, Size: 5},
+		{Kind: udfgate.Decimal128, Precision: 9, Scale: 2}, {Kind: udfgate.Decimal256, Precision: 50}, {Kind: udfgate.MonthDayNanoInterval},
+		{Kind: udfgate.List, Children: item}, {Kind: udfgate.LargeList, Children: item}, {Kind: udfgate.FixedSizeList, Size: 2, Children: item},
+		{Kind: udfgate.Struct, Children: item}, {Kind: udfgate.Struct},
+	} {
+		f := udfgate.Field{Name: "c", Type: typ}
+		a, err := AllFailed(f, 9, "ValueError: x", answerLimits)
+		if err != nil {
+			t.Fatalf("%s: %v", typ, err)
+		}
+		empty := EmptyAnswer(f)
+		if len(a.Nodes) != len(empty.Nodes) || len(a.Buffers) != len(empty.Buffers) || a.Nodes[0].Nulls != 9 || a.Failed() != 9 {
+			t.Errorf("%s: got %d columns, %d buffers, %d nulls, %d failed", typ, len(a.Nodes), len(a.Buffers), a.Nodes[0].Nulls, a.Failed())
+		}
+		if err := a.checkFailed(false, false); err != nil {
+			t.Errorf("%s: %v", typ, err)
+		}
+		a.Release()
+		empty.Release()
+	}
+}
+
 func TestAllFailed(t *testing.T) {
 	for _, k := range kinds {
 		for _, rows := range []int{1, 9, 500} {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
 )
 
 // TestLoadError_isCut: an exception that carries megabytes does not travel on.

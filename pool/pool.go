@@ -285,13 +285,27 @@ func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) 
 		if err != nil {
 			return nil, err
 		}
-		answer, err := w.cross.run(ctx, call, c, own, at)
-		p.release(w, w.cross.booked)
+		answer, err := p.cross(ctx, w, call, c, own, at)
 		if _, untaken := errors.AsType[*notTaken](err); !untaken || taker == takersMax {
 			return answer, err
 		}
 		p.observer.Retried(call.Function.Canonical())
 	}
+}
+
+// cross does one crossing in a leased worker, and ends the lease.
+func (p *Pool) cross(ctx context.Context, w *worker, call *udfgate.Call, c *chunk, own limit, at int64) (*codec.Answer, error) {
+	ended := false
+	defer func() {
+		if !ended { // a panic, which is answered further up: nobody knows what the worker is in the midst of
+			p.fail(w, ReapedProtocol, c)
+			p.release(w, true)
+		}
+	}()
+	answer, err := w.cross.run(ctx, call, c, own, at)
+	ended = true
+	p.release(w, w.cross.booked)
+	return answer, err
 }
 
 // Stats is what a pool is doing at one instant, and has done so far.

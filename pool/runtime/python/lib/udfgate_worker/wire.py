@@ -86,7 +86,7 @@ def _leaf_of(type_: Type) -> tuple:
         its, run = writing(type_)
         return (its,), run
     if kind in DECIMALS:
-        return (standard("decimal", "Decimal"), int), lambda values: list(map(str, values))
+        return (standard("decimal", "Decimal"), int), _decimal_run(type_)
     if extension == UDF_DECIMAL:
         return (standard("decimal", "Decimal"),), lambda values: list(map(plain_decimal, values))
     if extension in (JSON, ARROW_JSON, VARIANT):
@@ -98,6 +98,20 @@ def _leaf_of(type_: Type) -> tuple:
 
         return (Interval,), _interval_run(kind)
     return (_CLASSES.get(kind, int),), None
+
+
+def _decimal_run(type_: Type) -> object:
+    """Texts. Ints that do not fit are for the strict rules: the gateway would have them back as Decimals."""
+    beyond = 10 ** max(type_.precision - type_.scale, 0)
+    step = 10 ** max(-type_.scale, 0)
+
+    def run(values: list) -> list:
+        ints = [value for value in values if type(value) is int]
+        if ints and (max(ints) >= beyond or min(ints) <= -beyond or (step > 1 and any([one % step for one in ints]))):
+            raise Slow
+        return list(map(str, values))
+
+    return run
 
 
 def plain_decimal(value: object) -> str:
