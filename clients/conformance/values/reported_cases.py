@@ -35,6 +35,7 @@ def texts(*values: str | None) -> pa.Array:
 
 MOST = 2**63 - 1
 WORKING = [
+    Case("a body that closes what it finds open", "closes_all", [ints(1)], [1]),
     Case("a logger at module level works", "logs", [ints(1)], [2]),
     Case("a partial", "partial", [ints(1, 2)], [2, 3]),
     Case("a lambda with a default", "default", [ints(1, 2)], [2, 4]),
@@ -72,7 +73,7 @@ WORKING = [
     Case("members by name, not by place", "people", [ints(0, 1)], [{"name": "Ada", "age": 40}, {"name": "Ada", "age": 41}]),
     Case("columns of one name", "minus", [ints(5, 1), ints(3, 4)], [2, -3]),
     Case("intervals keep their parts", "same_interval", [pa.array([(1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, 30, -5)], pa.month_day_nano_interval())], [(1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, 30, -5)]),
-    Case("any text", "with_length", [texts("a\0b", "😀", "é", "")], ["a\0b3", "😀1", "é2", "0"]),
+    Case("any text", "with_length", [texts("a\0b", "😀", "e\u0301", "")], ["a\0b3", "😀1", "e\u03012", "0"]),
     Case("a null beside bools, pandas", "not_series", [pa.array([True, None, False])], [False, None, True]),
 ]
 FAILING = [
@@ -86,7 +87,6 @@ FAILING = [
     Case("division by zero", "reciprocal", [pa.array([2.0, 0.0])], error="row 1: ZeroDivisionError"),
     Case("a negative power", "power", [ints(3, 62, -1)], error=r"row 2: TypeError: result: wanted int64, got float 0\.5"),
     Case("rounding NaN", "rounded", [pa.array([1.0, float("nan")])], error="row 1: ValueError: cannot convert float NaN"),
-    Case("closed descriptors", "closes_all", [ints(1)], error="worker lost", then=("same_number", 5, 5)),
     Case("an early moment in nanoseconds", "first_moment", [ints(1)], error=r"row 0: OverflowError: result: wanted timestamp\[ns\], got datetime datetime.datetime\(1, 1, 1"),
     Case("another decimal than declared", "same_whole", [pa.array([D("1.25")], pa.decimal128(38, 2))], error=r"wanted decimal128\(28, 0\), got decimal128\(38, 2\)", then=("same_number", 5, 5)),
     Case("an int beyond 32 bits", "twice", [pa.array([1, 2**31 - 1], pa.int32())], error="row 1: OverflowError: result: wanted int32, got int 4294967294"),
@@ -95,7 +95,7 @@ FAILING = [
     Case("text for a number, arrow", "text_as_int_arrow", [texts("1", "2")], error="row 0: TypeError: result: wanted int32, got str '1'"),
     Case("text for a number, pandas", "text_as_int_pandas", [texts("1", "2")], error="row 0: TypeError: result: wanted int32, got str '1'"),
     Case("an unknown member", "unknown_member", [ints(1)], error="row 0: ValueError: .*with the unknown member 'zz'"),
-    Case("one key twice", "pairs", [pa.array([[("a", 1)], [("k", 1), ("k", 2)]], pa.map_(TEXT, I64))], error="row 1: ValueError: argument .*key.*k"),
+    Case("one key twice", "pairs", [pa.array([[("a", 1)], [("k", 1), ("k", 2)]], pa.map_(TEXT, I64))], error="row 1: column 0: a map has one key twice"),
     Case("half a surrogate pair", "torn", [ints(0, 1)], error="row 1: ValueError: result: wanted utf8, got str .*surrogate", then=("torn", 0, "whole")),
     Case("a number added to a text", "adds_to_text", [texts("170141183460469231731687303715884105726")], error="row 0: TypeError: .*str"),
     Case("a duration finer than Python's", "same_span", [pa.array([1000, 1500], pa.duration("ns"))], error="row 1: ValueError: argument .*whole microseconds.*1500"),

@@ -144,8 +144,8 @@ def test_unions_are_refused_by_name(reported: Gateway) -> None:
     TALLY.compare("reported", "unions", 1, 1)
 
 
-def test_few_open_files(reported: Gateway) -> None:
-    assert reported.column("open_files", ints(0)).to_pylist()[0] <= 8
+def test_few_open_files(own) -> None:
+    assert own().column("open_files", ints(0)).to_pylist()[0] <= 8
     TALLY.compare("reported", "open files", 1, 1)
 
 

@@ -6,6 +6,7 @@ Each run draws the same ones; UDFGATE_RANDOM=1 draws others, and prints how to d
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import numpy
@@ -61,6 +62,18 @@ def named(gateway: Gateway, name: str, texts: list) -> str:
     return ""
 
 
+def plain(text: str) -> str:
+    """Without addresses, which each call has its own of."""
+    return re.sub(r"0x[0-9a-f]+", "0x", text)
+
+
+def right(key: str, value: object, got: object) -> bool:
+    try:
+        return means(KINDS[key], value, got)
+    except (TypeError, ValueError, OverflowError, AttributeError, RuntimeError):
+        return False  # it has no meaning in that type
+
+
 def check(gateway: Gateway, mode: str, key: str, texts: list, takes_all: bool) -> None:
     name = f"any_{mode}_{key}"
     got, errors = rejected(gateway, name, texts)
@@ -68,15 +81,16 @@ def check(gateway: Gateway, mode: str, key: str, texts: list, takes_all: bool) -
     for at, text in enumerate(texts):
         what = f"{mode} {key} row {at}: {text!r:.200}"
         if errors[at] is None:
-            right = means(KINDS[key], made(text), got[at])
-            found += TALLY.compare("whatever is returned", what, True, right or f"answered {got[at]!r:.200}")
+            fits = right(key, made(text), got[at])
+            found += TALLY.compare("whatever is returned", what, True, fits or f"answered {got[at]!r:.200}")
         else:
             ours = got[at] is None and ": result: " in errors[at] and not takes_all
             found += TALLY.compare("whatever is returned", what, True, ours or errors[at])
     first = next((at for at, error in enumerate(errors) if error is not None), None)
     told = named(gateway, name, texts)
-    wanted = "" if first is None else f"{name}: row {first}: {errors[first]}"[:300]
-    found += TALLY.compare("the first wrong row is named", f"{mode} {key} {texts!r:.200}", True, told.partition("message: ")[2].startswith(wanted) if wanted else told == "")
+    wanted = "" if first is None else plain(f"{name}: row {first}: {errors[first]}"[:300])
+    told = plain(told.partition("message: ")[2])[: len(wanted)] if wanted else told
+    found += TALLY.compare("the first wrong row is named", f"{mode} {key} {texts!r:.200}", wanted, told)
     assert not found, "\n".join(found)
 
 
@@ -117,9 +131,9 @@ def test_whole_answers(answers: Gateway, mode: str, key: str) -> None:
         found = []
         for at, value in enumerate(values):
             what = f"{mode} {key} row {at}: {text:.300}"
-            right = errors[at] is not None and ": result: " in errors[at] and got[at] is None
-            right = right or (errors[at] is None and means(KINDS[key], value, got[at]))
-            found += TALLY.compare("whole answers", what, True, right or (got[at], errors[at]))
+            refused = errors[at] is not None and ": result: " in errors[at] and got[at] is None
+            fits = errors[at] is None and right(key, value, got[at])
+            found += TALLY.compare("whole answers", what, True, refused or fits or (got[at], errors[at]))
         assert not found, "\n".join(found)
 
     run()

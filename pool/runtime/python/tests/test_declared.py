@@ -213,9 +213,9 @@ DATABEND = {
     "DECIMAL(10, 2)": "decimal128(10, 2)",
     "DECIMAL(50, 2)": "decimal256(50, 2)",
     "ARRAY(TINYINT UNSIGNED)": "list<uint8>",
-    "ARRAY(NULLABLE(VARCHAR)) NULL": "list<utf8>",
-    "MAP(STRING, ARRAY(INT))": "map<utf8, list<int32>>",
-    "TUPLE(STRING, TUPLE(INT, DATE NULL))": "struct<1 utf8, 2 struct<1 int32, 2 date32>>",
+    "ARRAY(NULLABLE(VARCHAR)) NULL": "list<large_utf8>",
+    "MAP(STRING, ARRAY(INT))": "map<large_utf8, list<int32>>",
+    "TUPLE(STRING, TUPLE(INT, DATE NULL))": "struct<1 large_utf8, 2 struct<1 int32, 2 date32>>",
     "VECTOR(3)": "fixed_size_list<float32>[3]",
 }
 

@@ -140,8 +140,8 @@ class Guests(WorkerCase):
             shown(gate),
             [
                 "divisor(int32?, int32) int32? row",
-                "joined(utf8?, utf8?, utf8) utf8 row",
-                "lengths(float32?, float64?, binary?) float64? list",
+                "joined(large_utf8?, large_utf8?, large_utf8) large_utf8 row",
+                "lengths(float32?, float64?, large_binary?) float64? list",
                 "pick(uint8?, uint64?, bool?) uint64? row",
             ],
         )
@@ -154,7 +154,7 @@ class Guests(WorkerCase):
         for package, taken, refused in (
             ("arrow_udf", {"FLOAT64": "float64", "int8": "int8", "INT8": "int8"},
              ("FLOAT8", "FLOAT", "TEXT", "INT2", "INT NOT NULL", "VARCHAR(20)")),
-            ("databend_udf", {"FLOAT": "float32", "CHAR": "utf8", "Int8": "int8"},
+            ("databend_udf", {"FLOAT": "float32", "CHAR": "large_utf8", "Int8": "int8"},
              ("REAL", "BYTEA", "FLOAT8", "DOUBLE PRECISION", "VARCHAR(20)", "UINTEGER")),
         ):  # fmt: skip
             for name, kind in taken.items():

@@ -28,8 +28,8 @@ _DATABEND = {
     "bool": "BOOLEAN BOOL",
     "float32": "FLOAT FLOAT32",
     "float64": "FLOAT64 DOUBLE",
-    "utf8": "STRING VARCHAR CHAR CHARACTER TEXT",
-    "binary": "BINARY",
+    "large_utf8": "STRING VARCHAR CHAR CHARACTER TEXT",
+    "large_binary": "BINARY",
 }
 _TABLES = {
     source: {name: kind for kind, names in table.items() for name in names.split()}
@@ -43,7 +43,6 @@ _TABLES["databend_udf"].update({
     "INTEGER UNSIGNED": "uint32",
     "BIGINT UNSIGNED": "uint64",
 })  # fmt: skip
-_LARGE = {"large_string": "utf8", "large_binary": "binary"}  # databend's VARCHAR and BINARY as pyarrow spells them
 _INJECTED = {
     "Headers": "request headers are",
     "QueryState": "the state of a query is",
@@ -56,9 +55,8 @@ def guest_type(source: str, given: object) -> tuple:
     if isinstance(given, str):
         return _named(source, " ".join(given.split()))
     if from_pyarrow(given):
-        name = str(given)
         if source == "databend_udf":  # an Arrow type is NOT NULL there
-            return _LARGE.get(name) or _parser().of_pyarrow(source, given), False
+            return _parser().of_pyarrow(source, given), False
         return _parser().of_pyarrow(source, given), True
     if type(given).__module__ == source:
         found = _parser().of_class(type(given).__name__)
@@ -92,8 +90,9 @@ def _named(source: str, name: str) -> tuple:
 
 
 def plain_guest(source: str, upper: str) -> str:
-    """The plain type that a name in capitals means in files of a package, or nothing."""
-    return _TABLES[source].get(upper, "")
+    """The type without parameters that a name in capitals means in files of a package, or nothing."""
+    kind = _TABLES[source].get(upper, "")
+    return _parser().Type(kind) if kind.startswith("large") else kind
 
 
 def unknown_guest(source: str, name: str) -> Unserved:
