@@ -47,7 +47,12 @@ test: build .venv/test/ready ## all tests
 		echo "$(GO) test -race"; $(GO) test -race . ./codec ./internal/... ./pool ./sandbox ./server ./clients/go; \
 	else echo "skipped: go test -race needs a C compiler, and there is none (CC)"; fi
 	$(PYTHON) -m unittest discover -s pool/runtime/python/tests
+	.venv/test/bin/python -m unittest discover -s pool/runtime/python/tests -p 'test_vector*.py'
 	UDFGATE_BINARY=$(CURDIR)/bin/udfgate .venv/test/bin/python -m pytest -q -p no:cacheprovider clients/conformance
+
+.PHONY: test-values
+test-values: build .venv/test/ready ## every Arrow type in every mode, through a Flight client; UDFGATE_RANDOM=1 draws new values
+	UDFGATE_BINARY=$(CURDIR)/bin/udfgate .venv/test/bin/python -m pytest -q -p no:cacheprovider clients/conformance/values
 
 .venv/test/ready: clients/conformance/requirements.txt
 	$(PYTHON) -m venv --clear .venv/test

@@ -216,11 +216,11 @@ func nulls(typ *udfgate.Type, rows int64, limits AnswerLimits) (*Answer, error) 
 	if rows > 0 {
 		t.validity = t.place(bitmapLen(rows))
 	}
-	switch {
-	case kind == udfgate.Utf8, kind == udfgate.Binary:
+	switch kind {
+	case udfgate.Utf8, udfgate.Binary:
 		t.offsets = t.place(4 * (rows + 1))
 		t.data = Buffer{Offset: t.size}
-	case kind == udfgate.Bool:
+	case udfgate.Bool:
 		t.values = t.place(bitmapLen(rows))
 	default:
 		t.values = t.place(rows * int64(kind.Width()))

@@ -175,10 +175,18 @@ func TestTakeFailingWithoutFailures(t *testing.T) {
 func TestAllFailedOfEveryType(t *testing.T) {
 	item := []udfgate.Field{{Name: "item", Type: udfgate.Type{Kind: udfgate.LargeUtf8}}}
 	for _, typ := range []udfgate.Type{
-		{Kind: udfgate.Null}, {Kind: udfgate.LargeUtf8}, {Kind: udfgate.LargeBinary}, {Kind: udfgate.FixedSizeBinary, Size: 5},
-		{Kind: udfgate.Decimal128, Precision: 9, Scale: 2}, {Kind: udfgate.Decimal256, Precision: 50}, {Kind: udfgate.MonthDayNanoInterval},
-		{Kind: udfgate.List, Children: item}, {Kind: udfgate.LargeList, Children: item}, {Kind: udfgate.FixedSizeList, Size: 2, Children: item},
-		{Kind: udfgate.Struct, Children: item}, {Kind: udfgate.Struct},
+		{Kind: udfgate.Null},
+		{Kind: udfgate.LargeUtf8},
+		{Kind: udfgate.LargeBinary},
+		{Kind: udfgate.FixedSizeBinary, Size: 5},
+		{Kind: udfgate.Decimal128, Precision: 9, Scale: 2},
+		{Kind: udfgate.Decimal256, Precision: 50},
+		{Kind: udfgate.MonthDayNanoInterval},
+		{Kind: udfgate.List, Children: item},
+		{Kind: udfgate.LargeList, Children: item},
+		{Kind: udfgate.FixedSizeList, Size: 2, Children: item},
+		{Kind: udfgate.Struct, Children: item},
+		{Kind: udfgate.Struct},
 	} {
 		f := udfgate.Field{Name: "c", Type: typ}
 		a, err := AllFailed(f, 9, "ValueError: x", answerLimits)

@@ -11,13 +11,12 @@ import (
 //
 // *udfgate.Error Invalid with the row and the column.
 func CheckMaps(b *Batch) error {
-	body := b.Slot.Bytes()
 	for i := range b.Columns {
 		c := &b.Columns[i]
 		if !hasDict(c.Type) {
 			continue
 		}
-		if row := repeatedKey(c, body, 0, b.Rows); row >= 0 {
+		if row := repeatedKey(c, b.Slot.Bytes(), 0, b.Rows); row >= 0 {
 			err := udfgate.Invalidf(udfgate.ShapeMalformed,
 				"column %d: a map has one key twice, which no dict holds", i)
 			err.Row = row

@@ -69,15 +69,18 @@ func (p *Pool) newChunk(call *udfgate.Call, in *codec.Batch) (*chunk, error) {
 	if p.firstHello.marshal() && !call.Function.Mode.Vector() {
 		size = s.renderedBytes()
 	}
+	from := clock.Now()
+	if m := call.Function.Mode; m != udfgate.ModeArrow && m != udfgate.ModePolars { // which have no dicts
+		if err := codec.CheckMaps(in); err != nil {
+			c.release()
+			return nil, err
+		}
+	}
 	if size == 0 {
 		s.describe(c.blockRows)
 		return c, nil
 	}
-	from := clock.Now()
-	err := codec.CheckMaps(in)
-	if err == nil {
-		err = p.admit()
-	}
+	err := p.admit()
 	if err == nil {
 		if s.rendered, err = p.slots.Get(size); err != nil && udfgate.AsError(err).Reason == udfgate.QueueFull && s.plainText() {
 			err = nil

@@ -25,11 +25,18 @@ def first(texts):
 
 for _mode in MODES:
     for _key, _type in {**served(_mode), **MORE}.items():
-        _bodies = {"any": (made if _mode == "row" else made_all, ""), "sure": (made if _mode == "row" else made_all, " NOT NULL")}
+        _bodies = {
+            "any": (made if _mode == "row" else made_all, ""),
+            "sure": (made if _mode == "row" else made_all, " NOT NULL"),
+        }
         if _mode != "row":  # the first row says the answer as a whole, of whatever library
             _bodies["whole"] = (first, "")
         for _does, (_body, _suffix) in _bodies.items():
             _name = f"{_does}_{_mode}_{_key}"
             globals()[_name] = udf(
-                lambda texts, _body=_body: _body(texts), name=_name, mode=_mode, input_types=["VARCHAR"], result_type=_type + _suffix
+                lambda texts, _body=_body: _body(texts),
+                name=_name,
+                mode=_mode,
+                input_types=["VARCHAR"],
+                result_type=_type + _suffix,
             )

@@ -16,7 +16,9 @@ GOOD = {
     **dict.fromkeys(("date32", "date64"), "dt.date(2024, 2, 29)"),
     **dict.fromkeys(("time32_s", "time32_ms", "time64_us", "time64_ns"), "dt.time(12, 30)"),
     **dict.fromkeys(("timestamp_s", "timestamp_ms", "timestamp_us", "timestamp_ns"), f"{_NOW})"),
-    **dict.fromkeys(("timestamp_utc", "timestamp_pacific", "timestamp_offset", "timestamp_ns_berlin"), f"{_NOW}, tzinfo=UTC)"),
+    **dict.fromkeys(
+        ("timestamp_utc", "timestamp_pacific", "timestamp_offset", "timestamp_ns_berlin"), f"{_NOW}, tzinfo=UTC)"
+    ),
     **dict.fromkeys(("duration_s", "duration_ms", "duration_us", "duration_ns"), "dt.timedelta(days=-1, seconds=5)"),
     "interval": "Interval(1, -2, 3)",
     "list_int64": "[1, None]",

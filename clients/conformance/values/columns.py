@@ -21,15 +21,25 @@ PATTERNS = {
 OFFSETS = (0, 1, 7, 63)
 ROWS = 27
 
-_INTS = {key: getattr(pa, key)() for key in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()}
+_INTS = {key: getattr(pa, key)() for key in ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]}
 _QUIET = [0.0, -0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 6e-8, 65504.0, 1 / 3]
 _WORDS = ["", "a", "ünï", "😀", "a\0b", "x" * 300, " ", "ABC", "nul\0", "日本語"]
 _BLOBS = [b"", b"\0", b"\xff\xfe", b"a" * 300, bytes(range(256))]
 _DAYS = [dt.date(1970, 1, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1969, 12, 31), dt.date(2024, 2, 29)]
-_SECONDS = [dt.datetime(1970, 1, 1), dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59), dt.datetime(2024, 7, 1, 19)]
+_SECONDS = [
+    dt.datetime(1970, 1, 1),
+    dt.datetime(1, 1, 1),
+    dt.datetime(9999, 12, 31, 23, 59, 59),
+    dt.datetime(2024, 7, 1, 19),
+]
 _MICROS = [*_SECONDS, dt.datetime(9999, 12, 31, 23, 59, 59, 999999), dt.datetime(1969, 12, 31, 23, 59, 59, 1)]
 # Both sides of the hours that clocks of Berlin and Los Angeles skip and repeat.
-_INSTANTS = [dt.datetime(2024, m, d, h, n) for m, d in ((3, 10), (3, 31), (10, 27), (11, 3)) for h in (0, 1, 8, 9, 10) for n in (0, 59)]
+_INSTANTS = [
+    dt.datetime(2024, m, d, h, n)
+    for m, d in ((3, 10), (3, 31), (10, 27), (11, 3))
+    for h in (0, 1, 8, 9, 10)
+    for n in (0, 59)
+]
 _SPANS = [0, 1, -1, 86_400, -86_399, 10**9, 86_399_999_999_913_600]
 
 
@@ -47,7 +57,10 @@ def _decimals(precision: int, scale: int) -> list:
 def _table() -> dict:
     out = {"bool": (pa.bool_(), [True, False, True, True, False])}
     out.update({key: (kind, _ints(kind)) for key, kind in _INTS.items()})
-    out["float16"] = (pa.float16(), [0.0, -0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 65504.0, 2.0**-24])
+    out["float16"] = (
+        pa.float16(),
+        [0.0, -0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 65504.0, 2.0**-24],
+    )
     out["float32"] = (pa.float32(), [*_QUIET, 3.4028234663852886e38, 1e-45])
     out["float64"] = (pa.float64(), [*_QUIET, 1.7976931348623157e308, 5e-324])
     out["utf8"], out["large_utf8"] = (pa.utf8(), _WORDS), (pa.large_utf8(), _WORDS)
@@ -65,10 +78,19 @@ def _table() -> dict:
         out[key] = (kind, _decimals(kind.precision, kind.scale))
     out.update(_moments())
     out.update(_nested())
-    out["uuid"] = (pa.uuid(), [uuid.UUID(int=0), uuid.UUID(int=(1 << 128) - 1), uuid.UUID("12345678-1234-5678-1234-567812345678")])
+    out["uuid"] = (
+        pa.uuid(),
+        [uuid.UUID(int=0), uuid.UUID(int=(1 << 128) - 1), uuid.UUID("12345678-1234-5678-1234-567812345678")],
+    )
     out["list_uuid"] = (pa.list_(pa.uuid()), [[], [b"0123456789abcdef", None]])
-    out["struct_json"] = (pa.struct([("j", pa.utf8()), ("n", pa.int32())]), [{"j": '{"a": [1]}', "n": 1}, {"j": None, "n": 2}])
-    texts = [json.dumps(one, ensure_ascii=False) for one in ({"a": [1, 2.5, None]}, [], 0, "é", True, {"": {"x": "y"}}, 10**20)]
+    out["struct_json"] = (
+        pa.struct([("j", pa.utf8()), ("n", pa.int32())]),
+        [{"j": '{"a": [1]}', "n": 1}, {"j": None, "n": 2}],
+    )
+    texts = [
+        json.dumps(one, ensure_ascii=False)
+        for one in ({"a": [1, 2.5, None]}, [], 0, "é", True, {"": {"x": "y"}}, 10**20)
+    ]
     out["json"] = (pa.utf8(), texts)
     out["json_arrow"] = (pa.json_(), texts)
     return out
@@ -78,7 +100,9 @@ def _moments() -> dict:
     out = {"date32": (pa.date32(), _DAYS), "date64": (pa.date64(), _DAYS)}
     day = [dt.time(0), dt.time(23, 59, 59), dt.time(12, 30, 1)]
     out["time32_s"], out["time32_ms"] = (pa.time32("s"), day), (pa.time32("ms"), [*day, dt.time(1, 2, 3, 999000)])
-    out["time64_us"], out["time64_ns"] = [(pa.time64(unit), [*day, dt.time(23, 59, 59, 999999)]) for unit in ("us", "ns")]
+    out["time64_us"], out["time64_ns"] = [
+        (pa.time64(unit), [*day, dt.time(23, 59, 59, 999999)]) for unit in ("us", "ns")
+    ]
     held = [dt.datetime(1677, 9, 22), dt.datetime(2262, 4, 11, 23, 47, 16, 854775), *_MICROS[5:], *_INSTANTS]
     for key, kind, values in (
         ("timestamp_s", pa.timestamp("s"), _SECONDS),
@@ -125,12 +149,19 @@ def _nested() -> dict:
         ),
         "struct_deep": (
             deep,
-            [{"p": {"q": [1, None], "r": _DAYS[2]}, "s": D("1.25")}, {"p": None, "s": None}, {"p": {"q": None, "r": None}, "s": D("-99999999.99")}],
+            [
+                {"p": {"q": [1, None], "r": _DAYS[2]}, "s": D("1.25")},
+                {"p": None, "s": None},
+                {"p": {"q": None, "r": None}, "s": D("-99999999.99")},
+            ],
         ),
         "struct_one": (pa.struct([("only", pa.timestamp("us", "UTC"))]), [{"only": instant}, {"only": None}]),
         "map_utf8": (pa.map_(pa.utf8(), pa.int64()), [[("a", 1), ("b", None)], [], [("", 2**63 - 1)]]),
         "map_list": (pa.map_(pa.int32(), pa.list_(pa.utf8())), [[(1, ["x", None]), (-1, None)], [], [(0, [])]]),
-        "map_date": (pa.map_(pa.date32(), pa.struct([("x", pa.float64())])), [[(_DAYS[4], {"x": 0.5})], [], [(_DAYS[0], None)]]),
+        "map_date": (
+            pa.map_(pa.date32(), pa.struct([("x", pa.float64())])),
+            [[(_DAYS[4], {"x": 0.5})], [], [(_DAYS[0], None)]],
+        ),
     }
 
 
@@ -148,7 +179,7 @@ def column(key: str, pattern: str, offset: int, rows: int = ROWS) -> pa.Array:
 
 
 def array(kind: pa.DataType, values: list) -> pa.Array:
-    if isinstance(kind, pa.ExtensionType):
+    if isinstance(kind, pa.BaseExtensionType):
         storage = pa.array([one.bytes if isinstance(one, uuid.UUID) else one for one in values], kind.storage_type)
         return pa.ExtensionArray.from_storage(kind, storage)
     if kind == pa.list_(pa.uuid()):

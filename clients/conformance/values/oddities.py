@@ -11,7 +11,6 @@ import enum
 import fractions
 import typing
 import uuid
-from decimal import Decimal
 
 try:
     from udfgate import Interval
@@ -84,7 +83,19 @@ class RudeDict(dict):
 
 NAMES = {
     name: value
-    for name, value in {**globals(), "dt": datetime, "UTC": datetime.timezone.utc, "inf": float("inf"), "nan": float("nan")}.items()
+    for name, value in {
+        **globals(),
+        "array": array,
+        "collections": collections,
+        "decimal": decimal,
+        "Decimal": decimal.Decimal,
+        "fractions": fractions,
+        "uuid": uuid,
+        "dt": datetime,
+        "UTC": datetime.timezone.utc,
+        "inf": float("inf"),
+        "nan": float("nan"),
+    }.items()
     if not name.startswith("_")
 }
 
@@ -102,16 +113,29 @@ def made(text: str | None) -> object:
 def arrow_of(values: list, kind: object) -> object:
     """A pyarrow array of numbers that wrap into the type."""
     pa, wide = NAMES["pa"], NAMES["np"]
-    dtype = {"date32[day]": "i4", "date64[ms]": "i8", "bool": "?", "halffloat": "f2", "float": "f4", "double": "f8"}.get(str(kind), str(kind))
+    dtype = {
+        "date32[day]": "i4",
+        "date64[ms]": "i8",
+        "bool": "?",
+        "halffloat": "f2",
+        "float": "f4",
+        "double": "f8",
+    }.get(str(kind), str(kind))
     plain = wide.array([value or 0 for value in values], "i8").astype(dtype)
-    whole = pa.array(plain) if not str(kind).startswith("date") else pa.array(plain * (86_400_000 if dtype == "i8" else 1)).view(kind)
+    whole = (
+        pa.array(plain)
+        if not str(kind).startswith("date")
+        else pa.array(plain * (86_400_000 if dtype == "i8" else 1)).view(kind)
+    )
     return pa.compute.if_else(pa.array([value is not None for value in values]), whole, None)
 
 
 def pandas_of(values: list, dtype: str) -> object:
     """A Series of numbers that wrap into the dtype."""
     np, pd = NAMES["np"], NAMES["pd"]
-    plain = np.array([value or 0 for value in values], "i8").astype({"boolean": "?", "object": "O"}.get(dtype, dtype.lower()))
+    plain = np.array([value or 0 for value in values], "i8").astype(
+        {"boolean": "?", "object": "O"}.get(dtype, dtype.lower())
+    )
     made = pd.Series(plain, dtype=dtype)
     if None in values and dtype not in ("int64", "bool"):
         made[[value is None for value in values]] = None

@@ -253,8 +253,12 @@ counts = skip(name="counts", mode="list", input_types=["VARCHAR"], result_type="
 )
 as_text = skip(name="as_text", input_types=["BIGINT"], result_type="VARCHAR")(lambda number: str(number))
 length = skip(name="length", input_types=["VARCHAR"], result_type="BIGINT")(lambda text: len(text))
-same_series = udf(name="same_series", mode="pandas", input_types=["BIGINT"], result_type="BIGINT")(lambda series: series)
-not_series = udf(name="not_series", mode="pandas", input_types=["BOOLEAN"], result_type="BOOLEAN")(lambda series: ~series)
+same_series = udf(name="same_series", mode="pandas", input_types=["BIGINT"], result_type="BIGINT")(
+    lambda series: series
+)
+not_series = udf(name="not_series", mode="pandas", input_types=["BOOLEAN"], result_type="BOOLEAN")(
+    lambda series: ~series
+)
 told = udf(name="told", input_types=["INT"], result_type="VARCHAR")(lambda value: f"{type(value).__name__} {value}")
 
 
@@ -263,7 +267,9 @@ def never_called(_):
     raise AssertionError("called")
 
 
-first_moment = skip(name="first_moment", input_types=["BIGINT"], result_type="timestamp[ns]")(lambda _: dt.datetime(1, 1, 1))
+first_moment = skip(name="first_moment", input_types=["BIGINT"], result_type="timestamp[ns]")(
+    lambda _: dt.datetime(1, 1, 1)
+)
 
 
 @skip(input_types=["timestamp[us, tz=America/New_York]"], result_type="DOUBLE")
@@ -271,13 +277,23 @@ def local_hour(moment):
     return moment.utcoffset().total_seconds() / 3600 + moment.hour / 100
 
 
-small_decimal = skip(name="small_decimal", input_types=["BIGINT"], result_type="DECIMAL(20, 10)")(lambda n: -4.20076e-05 * n)
-same_whole = skip(name="same_whole", input_types=["DECIMAL(28, 0)"], result_type="DECIMAL(28, 0)")(lambda number: number)
+small_decimal = skip(name="small_decimal", input_types=["BIGINT"], result_type="DECIMAL(20, 10)")(
+    lambda n: -4.20076e-05 * n
+)
+same_whole = skip(name="same_whole", input_types=["DECIMAL(28, 0)"], result_type="DECIMAL(28, 0)")(
+    lambda number: number
+)
 twice = skip(name="twice", input_types=["INT"], result_type="INT")(lambda number: number * 2)
-twice_series = skip(name="twice_series", mode="pandas", input_types=["INT"], result_type="INT")(lambda series: series.astype("Int64") * 2)
+twice_series = skip(name="twice_series", mode="pandas", input_types=["INT"], result_type="INT")(
+    lambda series: series.astype("Int64") * 2
+)
 text_as_int = skip(name="text_as_int", input_types=["VARCHAR"], result_type="INT")(lambda text: text)
-text_as_int_arrow = skip(name="text_as_int_arrow", mode="arrow", input_types=["VARCHAR"], result_type="INT")(lambda texts: texts)
-text_as_int_pandas = skip(name="text_as_int_pandas", mode="pandas", input_types=["VARCHAR"], result_type="INT")(lambda texts: texts)
+text_as_int_arrow = skip(name="text_as_int_arrow", mode="arrow", input_types=["VARCHAR"], result_type="INT")(
+    lambda texts: texts
+)
+text_as_int_pandas = skip(name="text_as_int_pandas", mode="pandas", input_types=["VARCHAR"], result_type="INT")(
+    lambda texts: texts
+)
 signs = skip(name="signs", input_types=["BIGINT"], result_type="BIGINT[]")(lambda n: array.array("b", [n, -n]))
 same_tiny = udf(name="same_tiny", input_types=["TINYINT"], result_type="TINYINT")(lambda number: number)
 
@@ -296,11 +312,19 @@ people = skip(name="people", input_types=["BIGINT"], result_type="STRUCT<name VA
     lambda years: {"age": 40 + years, "name": "Ada"}
 )
 pairs = skip(name="pairs", input_types=["MAP(VARCHAR, BIGINT)"], result_type="BIGINT")(len)
+pairs_numpy = skip(name="pairs_numpy", mode="numpy", input_types=["MAP(VARCHAR, BIGINT)"], result_type="BIGINT")(
+    lambda maps: [len(one) for one in maps]
+)
+pairs_arrow = skip(name="pairs_arrow", mode="arrow", input_types=["MAP(VARCHAR, BIGINT)"], result_type="BIGINT")(
+    lambda maps: [len(one) for one in maps.to_pylist()]
+)
 half = skip(name="half", input_types=["halffloat"], result_type="halffloat")(lambda x: x * 2)
 same_interval = skip(name="same_interval", input_types=["INTERVAL"], result_type="INTERVAL")(lambda interval: interval)
 same_span = skip(name="same_span", input_types=["duration[ns]"], result_type="duration[ns]")(lambda span: span)
 same_time = skip(name="same_time", input_types=["time64[ns]"], result_type="time64[ns]")(lambda time: time)
 torn = skip(name="torn", input_types=["BIGINT"], result_type="VARCHAR")(lambda n: "\ud801" if n else "whole")
-with_length = skip(name="with_length", input_types=["VARCHAR"], result_type="VARCHAR")(lambda text: text + str(len(text)))
+with_length = skip(name="with_length", input_types=["VARCHAR"], result_type="VARCHAR")(
+    lambda text: text + str(len(text))
+)
 adds_to_text = skip(name="adds_to_text", input_types=["VARCHAR"], result_type="VARCHAR")(lambda text: text + 1)
 square_root = skip(name="square_root", input_types=["DOUBLE"], result_type="DOUBLE")(lambda x: math.sqrt(x))

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import telling
@@ -54,7 +55,8 @@ def _cut(array: pa.Array, items: list, ends: list) -> list:
 
 def _moment(kind: pa.DataType, number: int) -> object:
     whole, rest = (number // 1000, number % 1000) if kind.unit == "ns" else (number * _MICROS[kind.unit], 0)
-    assert not rest, f"{number} {kind} is none of Python's"
+    if rest:  # none of Python's
+        return pd.Timedelta(number, "ns") if pa.types.is_duration(kind) else pd.Timestamp(number, unit="ns", tz=kind.tz)
     span = dt.timedelta(microseconds=whole)
     if pa.types.is_duration(kind):
         return span

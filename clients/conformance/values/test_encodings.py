@@ -19,7 +19,10 @@ def _dictionary(plain: pa.Array, index: pa.DataType) -> pa.Array:
     """A dictionary with words that no row has, one of them null."""
     encoded = plain.dictionary_encode()
     words = pa.concat_arrays([encoded.dictionary, pa.nulls(1, plain.type), encoded.dictionary])
-    where = [None if one is None else one + (len(encoded.dictionary) + 1) * (at % 2) for at, one in enumerate(encoded.indices.to_pylist())]
+    where = [
+        None if one is None else one + (len(encoded.dictionary) + 1) * (at % 2)
+        for at, one in enumerate(encoded.indices.to_pylist())
+    ]
     return pa.DictionaryArray.from_arrays(pa.array(where, index), words)
 
 
@@ -41,7 +44,19 @@ def _decoded(encoded: pa.Array) -> pa.Array:
 
 
 INDICES = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
-WORDS = ("utf8", "int64", "float64", "bool", "decimal128", "timestamp_us", "binary", "fixed_size_binary", "date32", "large_utf8", "int16")
+WORDS = (
+    "utf8",
+    "int64",
+    "float64",
+    "bool",
+    "decimal128",
+    "timestamp_us",
+    "binary",
+    "fixed_size_binary",
+    "date32",
+    "large_utf8",
+    "int16",
+)
 DICTIONARIES = [(key, index) for key in WORDS for index in (INDICES if key in ("utf8", "int64") else INDICES[2:3])]
 
 
@@ -122,7 +137,12 @@ VIEWS = {
     "large_utf8": [pa.string_view(), pa.utf8()],
     "binary": [pa.binary_view(), pa.large_binary()],
     "large_binary": [pa.binary_view(), pa.binary()],
-    "list_int64": [pa.large_list(pa.int64()), pa.list_view(pa.int64()), pa.large_list_view(pa.int64()), pa.list_(pa.int32())],
+    "list_int64": [
+        pa.large_list(pa.int64()),
+        pa.list_view(pa.int64()),
+        pa.large_list_view(pa.int64()),
+        pa.list_(pa.int32()),
+    ],
     "list_utf8": [pa.list_(pa.string_view()), pa.large_list(pa.large_utf8()), pa.list_view(pa.utf8())],
     "list_list": [pa.large_list(pa.list_(pa.int32())), pa.list_view(pa.large_list_view(pa.int64()))],
     "large_list": [pa.list_(pa.binary()), pa.list_view(pa.binary_view())],
@@ -146,7 +166,9 @@ def test_views_and_sizes(same: Gateway, key: str, kind: pa.DataType) -> None:
 def test_list_views_out_of_order(same: Gateway) -> None:
     """List views may share items, skip some, and lie in any order."""
     items = pa.array(list(range(10)), pa.int64())
-    sent = pa.ListViewArray.from_arrays(pa.array([5, 0, 5, 9, 2], pa.int32()), pa.array([5, 3, 1, 0, 8], pa.int32()), items)
+    sent = pa.ListViewArray.from_arrays(
+        pa.array([5, 0, 5, 9, 2], pa.int32()), pa.array([5, 3, 1, 0, 8], pa.int32()), items
+    )
     plain = pa.array(sent.to_pylist(), pa.list_(pa.int64()))
     same_answer(same, "views, large and small", "list_int64", [(plain, sent), (plain.slice(1, 3), sent.slice(1, 3))])
 
@@ -214,7 +236,11 @@ REFUSED = [
     ("binary", pa.array(["x"]), "wanted binary, got utf8"),
     ("utf8", pa.array([1]), "wanted utf8, got int64"),
     ("utf8", pa.array([1]).dictionary_encode(), "wanted utf8, got dictionary"),
-    ("fixed_size_binary", pa.array([b"abcd"], pa.binary(4)), r"wanted fixed_size_binary\[5\], got fixed_size_binary\[4\]"),
+    (
+        "fixed_size_binary",
+        pa.array([b"abcd"], pa.binary(4)),
+        r"wanted fixed_size_binary\[5\], got fixed_size_binary\[4\]",
+    ),
     ("decimal128", pa.array(["1"]), r"wanted decimal128\(38, 10\), got utf8"),
     ("decimal128", pa.array([1], pa.decimal128(38, 2)), r"wanted decimal128\(38, 10\), got decimal128\(38, 2\)"),
     ("decimal128", pa.array([1.0]), r"wanted decimal128\(38, 10\), got float64"),

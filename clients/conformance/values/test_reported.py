@@ -96,7 +96,9 @@ def test_nulls_alone_keep_the_type(reported: Gateway) -> None:
 def test_a_null_in_a_later_batch_alone(reported: Gateway) -> None:
     batches = [batch_of(ints(2**63 - 1, 5)), batch_of(ints(2**63 - 1, None))]
     _, answers = reported.exchange("same_series", *batches)
-    assert not TALLY.compare("reported", "later null", [[2**63 - 1, 5], [2**63 - 1, None]], [a.column(0).to_pylist() for a in answers])
+    assert not TALLY.compare(
+        "reported", "later null", [[2**63 - 1, 5], [2**63 - 1, None]], [a.column(0).to_pylist() for a in answers]
+    )
 
 
 def test_a_dictionary_that_changes(reported: Gateway) -> None:
@@ -125,7 +127,12 @@ def test_extension_of_a_field(reported: Gateway) -> None:
 
 def test_half_floats(reported: Gateway) -> None:
     got = reported.column("half", pa.array([1.0, 0.5, float("nan")], pa.float16()))
-    assert not TALLY.compare("reported", "half floats", (pa.float16(), "[2.0, 1.0, nan]"), (got.type, repr([float(x) for x in got.to_pylist()])))
+    assert not TALLY.compare(
+        "reported",
+        "half floats",
+        (pa.float16(), "[2.0, 1.0, nan]"),
+        (got.type, repr([float(x) for x in got.to_pylist()])),
+    )
 
 
 def test_schema_alone(reported: Gateway) -> None:
@@ -216,10 +223,24 @@ def test_nothing_holds_up_the_end(own, function: str) -> None:
     assert not TALLY.compare("reported", function, True, time.monotonic() - began < LOST_SECONDS_MAX)
 
 
-@pytest.mark.parametrize(("first", "told"), [("import no_such_module_here", "No module named 'no_such_module_here'"), ("raise ImportError('broken here')", "broken here")])
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        ("import no_such_module_here", "No module named 'no_such_module_here'"),
+        ("raise ImportError('broken here')", "broken here"),
+    ],
+)
 def test_files_that_do_not_load(tmp_path: pathlib.Path, first: str, told: str) -> None:
     file = tmp_path / "broken.py"
     file.write_text(f"{first}\n\n\ndef f(x: int) -> int:\n    return x\n")
-    command = [os.environ.get("UDFGATE_BINARY", "udfgate"), "serve", str(file), "--listen", "127.0.0.1:0", "--http", "off"]
+    command = [
+        os.environ.get("UDFGATE_BINARY", "udfgate"),
+        "serve",
+        str(file),
+        "--listen",
+        "127.0.0.1:0",
+        "--http",
+        "off",
+    ]
     done = subprocess.run([*command, "--python", sys.executable], capture_output=True, text=True, timeout=60, cwd=HERE)
     assert not TALLY.compare("reported", first, (3, True), (done.returncode, told in done.stderr or done.stderr))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 from columns import OFFSETS, PATTERNS, ROWS, TABLE, bits, column
 from kinds import MODES, served
@@ -49,7 +48,10 @@ def test_many_rows(same: Gateway, mode: str, key: str) -> None:
     whole = column(key, "every third", 7, BIG)
     wanted = bits(whole)
     found = []
-    for what, pieces in (("whole", [whole]), ("split", [whole.slice(0, 1), whole.slice(1, 40_000), whole.slice(40_001)])):
+    for what, pieces in (
+        ("whole", [whole]),
+        ("split", [whole.slice(0, 1), whole.slice(1, 40_000), whole.slice(40_001)]),
+    ):
         _, answers = same.exchange(f"same_{mode}_{key}", *map(batch_of, pieces))
         got = [one for answer in answers for one in bits(answer.column(0))]
         found += TALLY.compare(f"there and back, {BIG:,} rows", f"{mode} {key} {what}", wanted, got)

@@ -31,7 +31,7 @@ drawing = settings(
     print_blob=True,
     database=None,
     deadline=None,
-    max_examples=300 if RANDOM else 40,
+    max_examples=500 if RANDOM else 20,
     suppress_health_check=list(HealthCheck),
 )
 KINDS = {**{key: kind for key, (kind, _) in TABLE.items()}, **MORE_KINDS}
@@ -48,7 +48,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 def rejected(gateway: Gateway, name: str, texts: list) -> tuple[list, list]:
     """(the values, the error of each row or None)."""
-    _, (answer,) = gateway.exchange(name, batch_of(pa.array(texts, pa.utf8())), headers=[("udfgate-on-error", "reject")])
+    _, (answer,) = gateway.exchange(
+        name, batch_of(pa.array(texts, pa.utf8())), headers=[("udfgate-on-error", "reject")]
+    )
     answer.validate(full=True)
     return values_of(answer.column(0)), answer.column(1).to_pylist()
 
@@ -119,7 +121,24 @@ def test_what_fits_is_taken(answers: Gateway, key: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["arrow", "numpy", "pandas", "polars"])
-@pytest.mark.parametrize("key", ["bool", "int8", "int32", "int64", "uint64", "float32", "float64", "utf8", "binary", "date32", "timestamp_us", "timestamp_s", "duration_ms"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "bool",
+        "int8",
+        "int32",
+        "int64",
+        "uint64",
+        "float32",
+        "float64",
+        "utf8",
+        "binary",
+        "date32",
+        "timestamp_us",
+        "timestamp_s",
+        "duration_ms",
+    ],
+)
 def test_whole_answers(answers: Gateway, mode: str, key: str) -> None:
     """Arrays and Series of any dtype as the answer of a column."""
 

@@ -47,12 +47,16 @@ def test_wrong(answers: Gateway, key: str, text: str, exception: str | None, wan
         told = rf"{name}: row {ROW}: {exception or '[A-Za-z]+Error'}: result: .*{re.escape(wanted)}"
         with pytest.raises(pa.ArrowInvalid) as raised:
             answers.column(name, column)
-        found += TALLY.compare("wrong values", f"{mode} {text}", True, bool(re.search(told, str(raised.value))) or str(raised.value))
+        found += TALLY.compare(
+            "wrong values", f"{mode} {text}", True, bool(re.search(told, str(raised.value))) or str(raised.value)
+        )
         good = answers.column(name, pa.array([GOOD[key], None]))
         kept = pa.concat_arrays([good, good, good, good]).take(pa.array([0, 1, 0, 1, 0, 1, 1, 0]))
         for how in ("null", "reject"):
             _, (answer,) = answers.exchange(name, batch_of(column), headers=[("udfgate-on-error", how)])
-            found += TALLY.compare("rows beside a wrong one", f"{mode} {text} {how}", kept.to_pylist(), answer.column(0).to_pylist())
+            found += TALLY.compare(
+                "rows beside a wrong one", f"{mode} {text} {how}", kept.to_pylist(), answer.column(0).to_pylist()
+            )
             if how == "reject":
                 texts = answer.column(1).to_pylist()
                 where = [at for at, one in enumerate(texts) if one is not None]
@@ -81,7 +85,9 @@ def test_raise(answers: Gateway, mode: str, key: str) -> None:
     for how in ("null", "reject"):
         schema, (answer,) = answers.exchange(f"any_{mode}_{key}", batch_of(column), headers=[("udfgate-on-error", how)])
         answer.validate(full=True)
-        found += TALLY.compare("raises", f"{mode} {key} {how}", (alone.type, kept), (answer.column(0).type, answer.column(0).to_pylist()))
+        found += TALLY.compare(
+            "raises", f"{mode} {key} {how}", (alone.type, kept), (answer.column(0).type, answer.column(0).to_pylist())
+        )
     texts = answer.column(1).to_pylist()
     text = "ZeroDivisionError: integer division or modulo by zero"
     found += TALLY.compare("raises", f"{mode} {key}", [text if one else None for one in failed], texts)

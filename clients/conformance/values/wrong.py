@@ -149,7 +149,11 @@ ODD = [
     ("decimal_cents", "Decimal('1E+2')", "Decimal('100.00')"),
     ("decimal128_hundreds", "200", "Decimal('2E+2')"),
     ("timestamp_us", "pd.Timestamp('2024-01-01 00:00:00.000001')", "dt.datetime(2024, 1, 1, 0, 0, 0, 1)"),
-    ("timestamp_utc", "dt.datetime(2024, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))", "dt.datetime(2024, 1, 1, tzinfo=UTC)"),
+    (
+        "timestamp_utc",
+        "dt.datetime(2024, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))",
+        "dt.datetime(2024, 1, 1, tzinfo=UTC)",
+    ),
     ("list_int64", "(1, 2)", "[1, 2]"),
     ("list_int64", "array.array('b', [1, -1])", "[1, -1]"),
     ("list_int64", "collections.deque([1])", "[1]"),

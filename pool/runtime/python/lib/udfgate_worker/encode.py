@@ -21,6 +21,7 @@ are the body's, and so may raise anything when they are looked at: whatever does
 from itertools import chain
 from marshal import dumps, loads
 from struct import Struct
+from sys import modules
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.decode import FIXED, VARIABLE
@@ -231,14 +232,16 @@ class Blocks:
     def __init__(self, type_name: str, nullable: bool, views: dict) -> None:
         self.type_name, self.nullable = type_name, nullable
         self.raw, self.words = views["B"], views["Q"]  # of all arenas
-        # Any buffer becomes bytes in marshal, numpy's scalars too, so for binary the types are looked at first.
-        self.types = None if type_name != "binary" else {False: {bytes}, True: {bytes, _NONE}}
+        # Any buffer becomes bytes in marshal, numpy's scalars and its texts too, so the types are looked at first: for
+        # binary always, for text where there is numpy, whose texts alone are both.
+        self.its = bytes if type_name == "binary" else str
+        self.types = {self.its, _NONE} if nullable else {self.its}
 
     def single(self) -> object:
-        raw, words, binary, nullable = self.raw, self.words, self.types is not None, self.nullable
+        raw, words, its, nullable = self.raw, self.words, self.its, self.nullable
 
         def one(value: object, arena: int, base: int, limit: int) -> "bytes | None":
-            if not nullable if value is None else binary and type(value) is not bytes:
+            if not nullable if value is None else type(value) is not its:
                 return None
             try:
                 block = dumps([value], 4)
@@ -271,7 +274,7 @@ class Blocks:
     def block(self, values: list) -> "bytes | None":
         """The marshal block of values, or None: the strict rules must decide."""
         try:
-            if self.types and not set(map(type, values)) <= self.types[self.nullable]:
+            if (self.its is bytes or "numpy" in modules) and not set(map(type, values)) <= self.types:
                 return None
             return dumps(values, 4)
         except BaseException:

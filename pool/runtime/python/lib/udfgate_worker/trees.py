@@ -82,9 +82,9 @@ def _pieces(type_: Type) -> object:
 
 
 def _digits(number: int, scale: int) -> str:
-    """A decimal as text."""
+    """A decimal as text, of the column's scale."""
     if scale <= 0:
-        return str(number * 10**-scale)
+        return f"{number}E+{-scale}" if scale else str(number)
     text = str(abs(number)).rjust(scale + 1, "0")
     return ("-" if number < 0 else "") + text[:-scale] + "." + text[-scale:]
 
