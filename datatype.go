@@ -124,6 +124,22 @@ func (k Kind) Text() bool { return k == Utf8 || k == LargeUtf8 || k == Utf8View 
 // Decimal reports whether the kind has a precision and a scale.
 func (k Kind) Decimal() bool { return k >= Decimal32 && k <= Decimal256 }
 
+// DigitsMax is the most digits of a decimal kind; 0 of others.
+func (k Kind) DigitsMax() int32 {
+	switch k {
+	case Decimal32:
+		return 9
+	case Decimal64:
+		return 18
+	case Decimal128:
+		return 38
+	case Decimal256:
+		return 76
+	default:
+		return 0
+	}
+}
+
 // Nested reports whether the kind has children.
 func (k Kind) Nested() bool {
 	return k >= List && k <= Map || k == ListView || k == LargeListView || k == RunEndEncoded

@@ -2,7 +2,6 @@ package codec
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/udfgate/udfgate"
@@ -49,20 +47,7 @@ func formsOf(k udfgate.Kind) []int {
 func checkJoined(t *testing.T, f udfgate.Field, a *Answer, values, texts testColumn) {
 	t.Helper()
 	defer a.Release()
-	stream := EncapsulateSchema(udfgate.Schema{Fields: []udfgate.Field{f, errorField}})
-	header := AppendBatchMessage(nil, a)
-	stream = binary.LittleEndian.AppendUint32(stream, 0xffffffff)
-	stream = binary.LittleEndian.AppendUint32(stream, uint32(len(header)))
-	stream = append(append(stream, header...), a.Body.Bytes()...)
-	r, err := ipc.NewReader(bytes.NewReader(stream))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Release()
-	batch, err := r.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	batch := arrowBatch(t, a, f, errorField)
 	for i, want := range []testColumn{values, texts} {
 		k := []udfgate.Kind{f.Type.Kind, udfgate.Utf8}[i]
 		if got := batch.Column(i); !array.Equal(got, arrowArray(k, want)) {

@@ -84,10 +84,11 @@ func arrowMessage(t testing.TB, batch arrow.RecordBatch) (header, body []byte) {
 	return bytes.Clone(payload.Meta().Bytes()), out.Bytes()
 }
 
-// arrowRead reads an answer as a client would: schema, header, body.
-func arrowRead(t testing.TB, f udfgate.Field, a *Answer) arrow.Array {
+// arrowBatch reads an answer as a client would: schema, header, body. The batch
+// is released at the end of the test.
+func arrowBatch(t testing.TB, a *Answer, fields ...udfgate.Field) arrow.RecordBatch {
 	t.Helper()
-	stream := EncapsulateSchema(udfgate.Schema{Fields: []udfgate.Field{f}})
+	stream := EncapsulateSchema(udfgate.Schema{Fields: fields})
 	header := AppendBatchMessage(nil, a)
 	stream = binary.LittleEndian.AppendUint32(stream, 0xffffffff)
 	stream = binary.LittleEndian.AppendUint32(stream, uint32(len(header)))
@@ -96,13 +97,18 @@ func arrowRead(t testing.TB, f udfgate.Field, a *Answer) arrow.Array {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Release()
+	t.Cleanup(r.Release)
 	batch, err := r.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := batch.Column(0)
-	got.Retain() // the reader frees its batch
+	return batch
+}
+
+// arrowRead is the one column of an answer.
+func arrowRead(t testing.TB, f udfgate.Field, a *Answer) arrow.Array {
+	t.Helper()
+	got := arrowBatch(t, a, f).Column(0)
 	if v, ok := got.(interface{ ValidateFull() error }); ok {
 		if err := v.ValidateFull(); err != nil {
 			t.Fatal(err)

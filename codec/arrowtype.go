@@ -123,8 +123,8 @@ func (s *schemaReader) time(t fbTable) (typ udfgate.Type, fault string) {
 	return typ, fault
 }
 
-// decimalDigitsMax is the most digits of each width.
-var decimalDigitsMax = map[int32]int32{32: 9, 64: 18, 128: 38, 256: 76}
+// decimals are the decimal kinds by width in bits.
+var decimals = map[int32]udfgate.Kind{32: udfgate.Decimal32, 64: udfgate.Decimal64, 128: udfgate.Decimal128, 256: udfgate.Decimal256}
 
 func (s *schemaReader) decimal(t fbTable) (typ udfgate.Type, fault string) {
 	bits := int32(128)
@@ -132,7 +132,8 @@ func (s *schemaReader) decimal(t fbTable) (typ udfgate.Type, fault string) {
 		bits = s.int32(t, 2, "Decimal.bitWidth")
 	}
 	typ.Precision, typ.Scale = s.int32(t, 0, "Decimal.precision"), s.int32(t, 1, "Decimal.scale")
-	digits, known := decimalDigitsMax[bits]
+	kind, known := decimals[bits]
+	digits := kind.DigitsMax()
 	switch {
 	case !known:
 		return typ, fmt.Sprintf("decimal of %d bits, wanted 32, 64, 128 or 256", bits)
@@ -141,7 +142,7 @@ func (s *schemaReader) decimal(t fbTable) (typ udfgate.Type, fault string) {
 	case typ.Scale < -digits || typ.Scale > digits:
 		return typ, fmt.Sprintf("decimal%d of scale %d, wanted %d to %d", bits, typ.Scale, -digits, digits)
 	}
-	typ.Kind = map[int32]udfgate.Kind{32: udfgate.Decimal32, 64: udfgate.Decimal64, 128: udfgate.Decimal128, 256: udfgate.Decimal256}[bits]
+	typ.Kind = kind
 	return typ, ""
 }
 

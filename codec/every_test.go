@@ -320,7 +320,7 @@ func TestEveryDecimal(t *testing.T) {
 	for range 20_000 {
 		kind := udfgate.Decimal32 + udfgate.Kind(r.IntN(4))
 		width := kind.Width()
-		digits := decimalDigitsMax[int32(8*width)]
+		digits := kind.DigitsMax()
 		typ := udfgate.Type{Kind: kind, Precision: 1 + r.Int32N(digits), Scale: r.Int32N(2*digits+1) - digits}
 		b := make([]byte, width)
 		for i := range 1 + r.IntN(width) {

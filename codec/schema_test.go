@@ -242,7 +242,7 @@ func randomType(r *rand.Rand, depth int) udfgate.Type {
 	}
 	switch k := t.Kind; k {
 	case udfgate.Decimal32, udfgate.Decimal64, udfgate.Decimal128, udfgate.Decimal256:
-		most := decimalDigitsMax[8*int32(k.Width())]
+		most := k.DigitsMax()
 		t.Precision, t.Scale = 1+r.Int32N(most), r.Int32N(2*most+1)-most
 	case udfgate.Time32:
 		t.Unit = udfgate.Unit(r.IntN(2))

@@ -78,7 +78,7 @@ func (t *loadedType) typ(depth int) (out udfgate.Type, err error) {
 
 // checkType refuses parameters out of their range.
 func checkType(t *udfgate.Type) error {
-	digits := map[udfgate.Kind]int32{udfgate.Decimal32: 9, udfgate.Decimal64: 18, udfgate.Decimal128: 38, udfgate.Decimal256: 76}[t.Kind]
+	digits := t.Kind.DigitsMax()
 	children := map[udfgate.Kind]int{udfgate.List: 1, udfgate.LargeList: 1, udfgate.FixedSizeList: 1, udfgate.Map: 1}[t.Kind]
 	switch {
 	case digits > 0 && (t.Precision < 1 || t.Precision > digits || t.Scale < -digits || t.Scale > digits):

@@ -50,7 +50,7 @@ type tally struct {
 	cold     int64
 	outcomes map[udfgate.Reason]int64 // "" is ok, which ok counts apart
 	ok       int64
-	sum      udfgate.Bill // of what can be added up
+	sum      sumJSON
 	wall     spread
 	queue    spread
 	body     spread
@@ -81,45 +81,13 @@ func (t *tally) add(b *udfgate.Bill, reason udfgate.Reason) {
 	if b.Cold {
 		t.cold++
 	}
-	addBill(&t.sum, b)
+	t.sum.add(b)
 	if b.Batches == 0 && b.WallNS == 0 { // it was refused before it had a batch: a time of 0 would say that it was quick
 		return
 	}
 	t.wall.add(b.WallNS)
 	t.queue.add(b.QueueNS)
 	t.body.add(b.BodyNS)
-}
-
-// addBill adds up what can be: counts, phases and work, but no peaks and names.
-func addBill(sum, b *udfgate.Bill) {
-	sum.Rows += b.Rows
-	sum.RowsNative += b.RowsNative
-	sum.RowsFailed += b.RowsFailed
-	sum.BytesIn += b.BytesIn
-	sum.BytesOut += b.BytesOut
-	sum.Batches += b.Batches
-	sum.Crossings += b.Crossings
-	sum.Attempts += b.Attempts
-	sum.WallNS += b.WallNS
-	sum.QueueNS += b.QueueNS
-	sum.CoalesceNS += b.CoalesceNS
-	sum.StartNS += b.StartNS
-	sum.ConversionNS += b.ConversionNS
-	sum.ConvGatewayNS += b.ConvGatewayNS
-	sum.ConvWorkerNS += b.ConvWorkerNS
-	sum.CrossingNS += b.CrossingNS
-	sum.CrossingOutNS += b.CrossingOutNS
-	sum.CrossingBackNS += b.CrossingBackNS
-	sum.BodyNS += b.BodyNS
-	sum.BodyCPUNS += b.BodyCPUNS
-	sum.ReplyNS += b.ReplyNS
-	sum.OtherNS += b.OtherNS
-	sum.IdleNS += b.IdleNS
-	sum.Work.BodyNS += b.Work.BodyNS
-	sum.Work.BodyCPUNS += b.Work.BodyCPUNS
-	sum.Work.ConversionWorkerNS += b.Work.ConversionWorkerNS
-	sum.Work.ConversionGatewayNS += b.Work.ConversionGatewayNS
-	sum.Work.CrossingNS += b.Work.CrossingNS
 }
 
 // spread is how durations are distributed. Zeros are counted apart, for which
@@ -219,18 +187,36 @@ type sumJSON struct {
 	Work           udfgate.BillWork `json:"work"`
 }
 
-func sumOf(b *udfgate.Bill) sumJSON {
-	return sumJSON{
-		Rows: b.Rows, RowsNative: b.RowsNative, RowsFailed: b.RowsFailed,
-		BytesIn: b.BytesIn, BytesOut: b.BytesOut,
-		Batches: b.Batches, Crossings: b.Crossings, Attempts: b.Attempts,
-		WallNS: b.WallNS, QueueNS: b.QueueNS, CoalesceNS: b.CoalesceNS, StartNS: b.StartNS,
-		ConversionNS: b.ConversionNS, ConvGatewayNS: b.ConvGatewayNS, ConvWorkerNS: b.ConvWorkerNS,
-		CrossingNS: b.CrossingNS, CrossingOutNS: b.CrossingOutNS, CrossingBackNS: b.CrossingBackNS,
-		BodyNS: b.BodyNS, BodyCPUNS: b.BodyCPUNS,
-		ReplyNS: b.ReplyNS, OtherNS: b.OtherNS, IdleNS: b.IdleNS,
-		Work: b.Work,
-	}
+// add adds up what can be: counts, phases and work, but no peaks and names.
+func (sum *sumJSON) add(b *udfgate.Bill) {
+	sum.Rows += b.Rows
+	sum.RowsNative += b.RowsNative
+	sum.RowsFailed += b.RowsFailed
+	sum.BytesIn += b.BytesIn
+	sum.BytesOut += b.BytesOut
+	sum.Batches += b.Batches
+	sum.Crossings += b.Crossings
+	sum.Attempts += b.Attempts
+	sum.WallNS += b.WallNS
+	sum.QueueNS += b.QueueNS
+	sum.CoalesceNS += b.CoalesceNS
+	sum.StartNS += b.StartNS
+	sum.ConversionNS += b.ConversionNS
+	sum.ConvGatewayNS += b.ConvGatewayNS
+	sum.ConvWorkerNS += b.ConvWorkerNS
+	sum.CrossingNS += b.CrossingNS
+	sum.CrossingOutNS += b.CrossingOutNS
+	sum.CrossingBackNS += b.CrossingBackNS
+	sum.BodyNS += b.BodyNS
+	sum.BodyCPUNS += b.BodyCPUNS
+	sum.ReplyNS += b.ReplyNS
+	sum.OtherNS += b.OtherNS
+	sum.IdleNS += b.IdleNS
+	sum.Work.BodyNS += b.Work.BodyNS
+	sum.Work.BodyCPUNS += b.Work.BodyCPUNS
+	sum.Work.ConversionWorkerNS += b.Work.ConversionWorkerNS
+	sum.Work.ConversionGatewayNS += b.Work.ConversionGatewayNS
+	sum.Work.CrossingNS += b.Work.CrossingNS
 }
 
 // read is the tally at one instant: no call is counted in part.
@@ -239,7 +225,7 @@ func (t *tally) read() totalsJSON {
 	calls, cold, ok, sum, outcomes := t.calls, t.cold, t.ok, t.sum, maps.Clone(t.outcomes)
 	percentiles := percentilesJSON{t.wall.read(), t.queue.read(), t.body.read()}
 	t.mu.Unlock()
-	told := totalsJSON{Calls: calls, CallsCold: cold, Outcomes: map[string]int64{}, Sum: sumOf(&sum), Percentiles: percentiles}
+	told := totalsJSON{Calls: calls, CallsCold: cold, Outcomes: map[string]int64{}, Sum: sum, Percentiles: percentiles}
 	if ok > 0 {
 		told.Outcomes["ok"] = ok
 	}

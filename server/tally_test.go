@@ -46,7 +46,7 @@ func TestBillsOfAllCalls(t *testing.T) {
 	before := time.Now()
 	g := start(t, Config{}, map[string]body{"echo": echo, "idle": echo, "picky": picky})
 	var mu sync.Mutex
-	var want udfgate.Bill
+	var want sumJSON
 	var walls []int64
 	var callers sync.WaitGroup
 	for range 4 {
@@ -57,7 +57,7 @@ func TestBillsOfAllCalls(t *testing.T) {
 				c.want(i, i)
 				b := c.finish()
 				mu.Lock()
-				addBill(&want, &b)
+				want.add(&b)
 				walls = append(walls, b.WallNS)
 				mu.Unlock()
 			}
@@ -89,8 +89,8 @@ func TestBillsOfAllCalls(t *testing.T) {
 	got := by["echo"]
 	// Trailers drop nothing that is added up here but work, when they are long.
 	want.Work = got.Sum.Work
-	if got.Sum != sumOf(&want) || got.Calls != 200 || got.Outcomes["ok"] != 200 || got.Canonical != "geo.echo" {
-		t.Errorf("got %+v\nwanted %+v", got, sumOf(&want))
+	if got.Sum != want || got.Calls != 200 || got.Outcomes["ok"] != 200 || got.Canonical != "geo.echo" {
+		t.Errorf("got %+v\nwanted %+v", got, want)
 	}
 	slices.Sort(walls)
 	if p := got.Percentiles.Wall; p.Max != walls[199] || !near(p.P50, walls[99]) || !near(p.P90, walls[179]) || !near(p.P99, walls[197]) {

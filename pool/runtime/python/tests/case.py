@@ -66,3 +66,17 @@ class WorkerCase(unittest.TestCase):
     def _failed(self):
         outcome = getattr(self, "_outcome", None)
         return not getattr(outcome, "success", True)
+
+
+class RefusedCase(WorkerCase):
+    """Sources that do not load."""
+
+    def check(self, source, text, name="LoadError", line=None):
+        """The error of a source after one line of imports: its class, a part of its message, its line."""
+        error = self.refused("from udfgate import udf, udtf, udaf\n" + source)
+        self.assertEqual(error["class"], name, error)
+        self.assertIn(text, error["message"])
+        if line is not None:
+            self.assertEqual(error["line"], line, error)
+            self.assertTrue(error["file"].endswith("served.py"), error)
+        return error

@@ -3,20 +3,11 @@
 import sys
 import unittest
 
-from case import WorkerCase
+from case import RefusedCase
 from gateway import Gone
 
 
-class Faults(WorkerCase):
-    def check(self, source, text, name="LoadError", line=None):
-        error = self.refused("from udfgate import udf, udtf, udaf\n" + source)
-        self.assertEqual(error["class"], name, error)
-        self.assertIn(text, error["message"])
-        if line is not None:
-            self.assertEqual(error["line"], line, error)
-            self.assertTrue(error["file"].endswith("served.py"), error)
-        return error
-
+class Faults(RefusedCase):
     def test_broken_files(self):
         error = self.check("x = 1\ndef f(:\n", "", "SyntaxError", 3)
         self.assertIn("served.py", error["traceback"])

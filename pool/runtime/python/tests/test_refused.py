@@ -2,19 +2,10 @@
 
 import unittest
 
-from case import WorkerCase
+from case import RefusedCase
 
 
-class Refused(WorkerCase):
-    def check(self, source, text, name="LoadError", line=None):
-        error = self.refused("from udfgate import udf, udtf, udaf\n" + source)
-        self.assertEqual(error["class"], name, error)
-        self.assertIn(text, error["message"])
-        if line is not None:
-            self.assertEqual(error["line"], line, error)
-            self.assertTrue(error["file"].endswith("served.py"), error)
-        return error
-
+class Refused(RefusedCase):
     def test_a_class_without_call(self):
         text = "served.K: the class has no __call__"
         self.check("@udf\nclass K:\n    def score(self, x: int) -> int: ...", text, line=4)
