@@ -1,54 +1,58 @@
 package udfgate
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 )
 
-// BillTrailerBytesMax bounds the bill in the trailer; over it work, trace and
-// principal are dropped, in that order.
+// BillTrailerBytesMax bounds the bill in the trailer; over it work, trace,
+// principal and counters are dropped, in that order.
 const BillTrailerBytesMax = 1024
 
 // Bill is the time of one call (or, in app_metadata, of one batch), split into
 // phases. All durations are nanoseconds and
 // queue + coalesce + start + conversion + crossing + body + reply + other = wall.
 type Bill struct {
-	Function        string   `json:"function"`
-	Version         string   `json:"version"`
-	Dialect         string   `json:"dialect"`
-	Path            string   `json:"path"`
-	Rows            int64    `json:"rows"`
-	RowsNative      int64    `json:"rows_native"`
-	RowsFailed      int64    `json:"rows_failed"`
-	BytesIn         int64    `json:"bytes_in"`
-	BytesOut        int64    `json:"bytes_out"`
-	Batches         int64    `json:"batches"`
-	Crossings       int64    `json:"crossings"`
-	Attempts        int64    `json:"attempts"`
-	Parallelism     float64  `json:"parallelism"`
-	Cold            bool     `json:"cold"`
-	Trace           string   `json:"trace"`
-	Principal       string   `json:"principal"`
-	SlotBytes       int64    `json:"slot_bytes"`
-	ResultBytes     int64    `json:"result_bytes"`
-	WorkerPeakBytes int64    `json:"worker_peak_bytes"`
-	WallNS          int64    `json:"wall_ns"`
-	QueueNS         int64    `json:"queue_ns"`
-	CoalesceNS      int64    `json:"coalesce_ns"`
-	StartNS         int64    `json:"start_ns"`
-	ConversionNS    int64    `json:"conversion_ns"`
-	ConvGatewayNS   int64    `json:"conversion_gateway_ns"`
-	ConvWorkerNS    int64    `json:"conversion_worker_ns"`
-	CrossingNS      int64    `json:"crossing_ns"`
-	CrossingOutNS   int64    `json:"crossing_out_ns"`
-	CrossingBackNS  int64    `json:"crossing_back_ns"`
-	BodyNS          int64    `json:"body_ns"`
-	BodyCPUNS       int64    `json:"body_cpu_ns"`
-	ReplyNS         int64    `json:"reply_ns"`
-	OtherNS         int64    `json:"other_ns"`
-	IdleNS          int64    `json:"idle_ns"`
-	Worker          string   `json:"worker"`
-	Work            BillWork `json:"work"`
+	Function        string  `json:"function"`
+	Version         string  `json:"version"`
+	Dialect         string  `json:"dialect"`
+	Path            string  `json:"path"`
+	Rows            int64   `json:"rows"`
+	RowsNative      int64   `json:"rows_native"`
+	RowsFailed      int64   `json:"rows_failed"`
+	BytesIn         int64   `json:"bytes_in"`
+	BytesOut        int64   `json:"bytes_out"`
+	Batches         int64   `json:"batches"`
+	Crossings       int64   `json:"crossings"`
+	Attempts        int64   `json:"attempts"`
+	Parallelism     float64 `json:"parallelism"`
+	Cold            bool    `json:"cold"`
+	Trace           string  `json:"trace"`
+	Principal       string  `json:"principal"`
+	SlotBytes       int64   `json:"slot_bytes"`
+	ResultBytes     int64   `json:"result_bytes"`
+	WorkerPeakBytes int64   `json:"worker_peak_bytes"`
+	WallNS          int64   `json:"wall_ns"`
+	QueueNS         int64   `json:"queue_ns"`
+	CoalesceNS      int64   `json:"coalesce_ns"`
+	StartNS         int64   `json:"start_ns"`
+	ConversionNS    int64   `json:"conversion_ns"`
+	ConvGatewayNS   int64   `json:"conversion_gateway_ns"`
+	ConvWorkerNS    int64   `json:"conversion_worker_ns"`
+	CrossingNS      int64   `json:"crossing_ns"`
+	CrossingOutNS   int64   `json:"crossing_out_ns"`
+	CrossingBackNS  int64   `json:"crossing_back_ns"`
+	BodyNS          int64   `json:"body_ns"`
+	BodyCPUNS       int64   `json:"body_cpu_ns"`
+	ReplyNS         int64   `json:"reply_ns"`
+	OtherNS         int64   `json:"other_ns"`
+	IdleNS          int64   `json:"idle_ns"`
+	Worker          string  `json:"worker"`
+	// Counters is what bodies counted, by name; left out when there is nothing.
+	Counters map[string]int64 `json:"counters,omitempty"`
+	Work     BillWork         `json:"work"`
 }
 
 // BillWork is Work as the bill prints it.
@@ -91,7 +95,8 @@ func (b *Bill) AppendJSON(dst []byte) []byte {
 }
 
 // Trailer is the bill as ASCII JSON without zero keys, at most
-// BillTrailerBytesMax long: work, trace and principal go first, in that order.
+// BillTrailerBytesMax long: work, trace, principal and counters go first, in
+// that order.
 func (b *Bill) Trailer() string {
 	var room [BillTrailerBytesMax + 256]byte // beyond it append allocates; nothing is lost
 	for keep := keepAll; ; keep-- {
@@ -107,7 +112,8 @@ func (b *Bill) Trailer() string {
 const (
 	keepPhases    = iota // drops all but the partition of the wall
 	keepNumbers          // drops the names
-	keepNames            // drops principal
+	keepNames            // drops counters
+	keepCounters         // drops principal
 	keepPrincipal        // drops trace
 	keepTrace            // drops work
 	keepAll
@@ -142,6 +148,9 @@ func (b *Bill) write(w billWriter, keep int) billWriter {
 	w = w.number(`"idle_ns":`, b.IdleNS)
 	if keep >= keepNames {
 		w = w.text(`"worker":`, b.Worker)
+	}
+	if keep >= keepCounters {
+		w = w.counters(b.Counters)
 	}
 	if keep >= keepAll && (w.zeros || b.Work != BillWork{}) {
 		w = w.key(`"work":`)
@@ -209,6 +218,20 @@ func (w billWriter) number(key string, v int64) billWriter {
 		w.dst = strconv.AppendInt(w.dst, v, 10)
 	}
 	return w
+}
+
+// counters writes what bodies counted, in the order of the names.
+func (w billWriter) counters(counts map[string]int64) billWriter {
+	if len(counts) == 0 {
+		return w
+	}
+	w = w.key(`"counters":`)
+	w = w.open()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		w = w.key(string(AppendQuoted(nil, name)) + ":")
+		w.dst = strconv.AppendInt(w.dst, counts[name], 10)
+	}
+	return w.shut()
 }
 
 // float writes a value that is no number as 0: JSON has no word for it.

@@ -75,12 +75,20 @@ type Function struct {
 	Pool        string // pool that runs it
 	Args        []Field
 	Result      Field // as the author declared it; what is answered is ResultField
+	Table       bool  // answers any number of rows per input row, with RowField in front
 	Mode        Mode
 	OnError     OnError // the function's own option; a request may say otherwise
 	Volatility  Volatility
 	Elementwise bool
 	Idempotent  bool
-	Version     string // 12 hex digits of sha256(source, interpreter, packages)
+	// Concurrency is how many chunks run at once in all workers, and
+	// ConcurrencyWaitNS how long a further one may wait; BatchRowsMax is how
+	// many rows a body that is not elementwise takes. 0: no bound of its own.
+	Concurrency       int
+	ConcurrencyWaitNS int64
+	BatchRowsMax      int64
+
+	Version string // 12 hex digits of sha256(source, interpreter, packages)
 }
 
 // Canonical is the name that is unique in a gateway: module.name.
@@ -95,7 +103,11 @@ func (f *Function) Signature() string {
 		}
 		s += a.Name + " " + a.Type.String() + nullMark(a.Nullable)
 	}
-	return s + ") -> " + f.Result.Type.String() + nullMark(f.ResultField(f.OnError).Nullable)
+	arrow := ") -> "
+	if f.Table {
+		arrow = ") -> table of "
+	}
+	return s + arrow + f.Result.Type.String() + nullMark(f.ResultField(f.OnError).Nullable)
 }
 
 // ResultField is the column that a call answers: it bears the function's short
@@ -107,6 +119,13 @@ func (f *Function) ResultField(how OnError) Field {
 	return field
 }
 
+// RowField is the first column of what a table function answers: the index of
+// the input row in its batch. The value, ResultField, follows.
+func RowField() Field { return Field{Name: "row", Type: Type{Kind: Int32}} }
+
+// TableRowsMax bounds the rows of one part of a table function's answer.
+const TableRowsMax = 1024
+
 func nullMark(nullable bool) string {
 	if nullable {
 		return "?"
@@ -114,12 +133,22 @@ func nullMark(nullable bool) string {
 	return ""
 }
 
+// Caller says who makes a call, to bodies that ask.
+type Caller interface {
+	// Headers are those of the request that bodies may see, in the order sent,
+	// keys in lower case: no credentials, none of the transport's own.
+	Headers() []KeyValue
+}
+
 // Call is one batch on its way through a backend. The server fills it; the
 // backend adds to Timeline and Work and never keeps it.
 type Call struct {
 	ID        uint64 // unique in the process; travels in the frame header
+	Stream    uint64 // the caller's stream, unique in the process
+	Batch     int64  // number of the batch in its stream, from 0
 	Function  *Function
 	Principal string
+	Caller    Caller // nil: nothing more is known
 	// Deadline is the latest instant (internal/clock nanoseconds) at which the
 	// answer is of use; 0 means none. Limit names it in the error text, for
 	// example "--timeout", and LimitNS is its whole length.
@@ -141,6 +170,9 @@ type Call struct {
 	Crossings int64
 	// RowsFailed counts the rows that OnError made null.
 	RowsFailed int64
+	// Counts is what the body counted for the answer that is to be delivered,
+	// by name; nil for nothing.
+	Counts map[string]int64
 	// SlotBytes and ResultBytes are the arena bytes held for the input (batch
 	// and rendered value forms) and the body bytes of the answer.
 	SlotBytes   int64
