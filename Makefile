@@ -51,8 +51,8 @@ test: build .venv/test/ready ## all tests
 	UDFGATE_BINARY=$(CURDIR)/bin/udfgate .venv/test/bin/python -m pytest -q -p no:cacheprovider clients/conformance
 
 .PHONY: test-values
-test-values: build .venv/test/ready ## every Arrow type in every mode, through a Flight client; UDFGATE_RANDOM=1 draws new values
-	UDFGATE_BINARY=$(CURDIR)/bin/udfgate .venv/test/bin/python -m pytest -q -p no:cacheprovider clients/conformance/values
+test-values: build .venv/test/ready ## every Arrow type in every mode, and files of other packages, through a Flight client; UDFGATE_RANDOM=1 draws new values
+	UDFGATE_BINARY=$(CURDIR)/bin/udfgate .venv/test/bin/python -m pytest -q -p no:cacheprovider clients/conformance/values clients/conformance/compat
 
 .venv/test/ready: clients/conformance/requirements.txt
 	$(PYTHON) -m venv --clear .venv/test

@@ -181,7 +181,12 @@ const (
 	ExtensionUDFDecimal = "arrowudf.decimal" // over utf8: a decimal as text
 	ExtensionJSON       = "arrow.json"       // over utf8: parsed JSON
 	ExtensionUUID       = "arrow.uuid"       // over fixed_size_binary[16]
+	ExtensionVariant    = "Variant"          // over large_binary: parsed JSON, Databend's
 )
+
+// ExtensionVector is Databend's VECTOR: a fixed_size_list of float32, and so for
+// a body.
+const ExtensionVector = "Vector"
 
 // View says in which of several Python forms a body takes a nested value.
 type View uint8

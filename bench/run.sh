@@ -1,8 +1,10 @@
 #!/bin/sh
 # What `make bench`, `make bench-peers` and `make bench-smoke` run; bin/udfgate must be built.
 #
-#   bench/run.sh             phases, crossing, traffic, billcost and tabular
+#   bench/run.sh             phases, values, vector, crossing, traffic, billcost and tabular
 #   bench/run.sh phases      what the gateway adds per row, beside CPython alone
+#   bench/run.sh values      the Python worker's conversion of rows, beside pyarrow's
+#   bench/run.sh vector      what the gateway adds to whole columns, beside a plain copy; a batch of 100 MB
 #   bench/run.sh crossing    a one-row crossing beside a raw echo
 #   bench/run.sh traffic     the gateway's own CPU and memory per GB, beside arrow-go's
 #   bench/run.sh billcost    what the bill adds to a call
@@ -33,6 +35,17 @@ measured() {
 }
 
 phases() { measured "Phases" go run ./bench/phases -python "$python" "$@"; }
+
+# pyarrow is not in the base interpreter: these two run on the client's environment.
+values() {
+	"$boot" bench/peers/setup.py ref
+	measured "Values of rows" "$client" bench/values.py "$@"
+}
+
+vector() {
+	"$boot" bench/peers/setup.py ref
+	measured "Whole columns" go run ./bench/vector -python "$client" "$@"
+}
 
 crossing() {
 	UDFGATE_TEST_PYTHON=$python measured "Crossing" \
@@ -77,6 +90,8 @@ smoke() {
 	"$boot" bench/peers/setup.py ref
 	"$client" bench/peers/compare.py --smoke --python "$python"
 	phases -calls 2 -rows 4096
+	values --rows 4096 --rounds 2
+	vector -calls 10 -large 20000000 -rest 100ms
 	crossing -short
 	traffic -rounds 1 -slice 0.02 -total 0.2
 	billcost -pairs 4 -slice 20ms
@@ -89,6 +104,9 @@ case $what in
 all)
 	settle
 	phases
+	values
+	settle
+	vector
 	crossing
 	settle
 	traffic
@@ -96,7 +114,7 @@ all)
 	billcost
 	tabular
 	;;
-phases | crossing | traffic | billcost | tabular | peers | smoke) "$what" "$@" ;;
+phases | values | vector | crossing | traffic | billcost | tabular | peers | smoke) "$what" "$@" ;;
 *)
 	sed -n '2,/^set/s/^# \{0,1\}//p' bench/run.sh >&2
 	exit 2

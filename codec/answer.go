@@ -81,7 +81,7 @@ func TakeAnswer(field udfgate.Field, rows int64, blockRows int, rc *ResultColumn
 	case rc.Form == FormArrow && text:
 		err = t.arrowVariable()
 	case rc.Form == FormArrow && numbers:
-		err = t.arrowFixed()
+		err = t.arrowFixed(&field.Type)
 	case rc.Form == FormArrow:
 		tree, err = t.arrowTree(field)
 	case rc.Form == FormMarshal && text:
@@ -248,7 +248,7 @@ func (t *taker) fillValidity(src []byte) {
 }
 
 // arrowFixed takes [validity, values] of fixed width, or bits of bool.
-func (t *taker) arrowFixed() error {
+func (t *taker) arrowFixed(typ *udfgate.Type) error {
 	if err := t.wantBuffers(2); err != nil {
 		return err
 	}
@@ -271,10 +271,15 @@ func (t *taker) arrowFixed() error {
 	t.fillValidity(validity)
 	if t.kind == udfgate.Bool {
 		copyBitmap(t.in(t.values), values, t.rows)
-	} else {
-		copy(t.in(t.values), values)
+		return nil
 	}
-	return nil
+	copy(t.in(t.values), values)
+	if !hasRange(typ) {
+		return nil
+	}
+	within := func(b Buffer) Range { return Range{Off: b.Offset, Len: b.Length} }
+	own := *typ // errors quote it, and the field of every answer would go to the heap for that
+	return ranged(t.body.Bytes(), &Column{Type: &own, Length: t.rows, Validity: within(t.validity), Values: within(t.values)}, always)
 }
 
 // arrowVariable takes [validity, offsets, data]. The first and last offset are

@@ -38,6 +38,11 @@ func (t *taker) arrowTree(field udfgate.Field) (*Answer, error) {
 	if err := v.top(&field.Type, &c, t.rows); err != nil {
 		return nil, fmt.Errorf("answer: %s", err.Error()) // not the caller's fault, so no *udfgate.Error
 	}
+	if hasRange(&field.Type) {
+		if err := ranged(v.body, &c, always); err != nil {
+			return nil, err
+		}
+	}
 	t.nulls = c.Nulls
 	s := settler{body: t.body.Bytes(), answer: answer}
 	if err := s.settle(&field, &c, always); err != nil {

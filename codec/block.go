@@ -63,8 +63,10 @@ func (b *Block) Retain() {
 func (b *Block) Release() {
 	switch left := b.refs.Add(-1); {
 	case left == 0:
+		size := len(*b.buf)
 		recycle(b.buf)
 		b.buf = nil
+		reclaim.released(int64(size))
 	case left < 0:
 		panic("codec: block released more often than retained")
 	}

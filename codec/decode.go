@@ -165,7 +165,7 @@ func (d *Decoder) normalise(fd *FlightData, m *Message, pieces [][]byte, diction
 	for i := range columns {
 		trees[i] = growTree(&d.declared[i], used, d.limits.BytesMax)
 		defer trees[i].release()
-		if err := trees[i].appendRange(&columns[i], body, 0, m.Rows); err != nil {
+		if err := trees[i].gather(&columns[i], body, m.Rows); err != nil {
 			return nil, d.notNormal(i, &columns[i], body, err)
 		}
 		size = roundUp(size, slotAlign) + trees[i].size()

@@ -3,6 +3,8 @@ package codec
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"unsafe"
 
 	"github.com/udfgate/udfgate"
 )
@@ -33,6 +35,24 @@ const (
 	inlineMax = 12
 )
 
+// view is one, as two little-endian words.
+type view [2]uint64
+
+// size is the length of the value.
+func (v *view) size() int64 { return int64(uint32(v[0])) }
+
+// ascii reports whether a value that lies in its view, or its first bytes and
+// where the rest lies, has no high bit.
+func (v *view) ascii() bool { return (v[0]&^math.MaxUint32|v[1])&highBits == 0 }
+
+// viewsIn sees bytes as views, on the terms of int32s.
+func viewsIn(b []byte) []view {
+	if len(b) < viewBytes {
+		return nil
+	}
+	return unsafe.Slice((*view)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/viewBytes)
+}
+
 // views checks that the views of values that are seen lie within their buffers
 // and are what their first bytes say.
 func (v *verifier) views(c *Column, buffers []Buffer, seen reach) (err error) {
@@ -56,13 +76,13 @@ func (v *verifier) views(c *Column, buffers []Buffer, seen reach) (err error) {
 	}
 	v.buffers = v.buffers[count:]
 	text, valid := c.Type.Kind.Text(), v.valid(c, seen)
-	views := v.bytes(c.Values)
-	for i := range c.Length {
-		view := views[i*viewBytes:][:viewBytes]
-		size := int64(binary.LittleEndian.Uint32(view))
-		if size <= inlineMax && (!text || (binary.LittleEndian.Uint64(view[4:])|uint64(binary.LittleEndian.Uint32(view[12:])))&highBits == 0) {
+	views := viewsIn(v.bytes(c.Values))
+	for at := range views {
+		size := views[at].size()
+		if size <= inlineMax && (!text || views[at].ascii()) {
 			continue
 		}
+		i := int64(at)
 		if !valid(i) {
 			continue
 		}

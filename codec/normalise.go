@@ -348,6 +348,9 @@ func halfOrSingle(k udfgate.Kind, values []byte, i int64) float64 {
 
 // size is how many bytes place needs.
 func (n *tree) size() (size int64) {
+	if n.late != nil {
+		return n.late.size(n.offsetSize())
+	}
 	n.parts(func(_ *tree, buffers [][]byte) {
 		for _, b := range buffers {
 			if len(b) > 0 {
@@ -366,6 +369,9 @@ func (n *tree) place(dst []byte) Column {
 }
 
 func (n *tree) placeAt(dst []byte, at *int64) Column {
+	if n.late != nil {
+		return n.placeLate(dst, at)
+	}
 	put := func(b []byte) Range {
 		if len(b) == 0 {
 			return Range{}

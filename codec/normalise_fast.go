@@ -7,37 +7,11 @@ import (
 	"github.com/udfgate/udfgate"
 )
 
-// This file normalises what engines send for text: views, and indices into
-// dictionaries. The rest of them goes value by value.
+// This file normalises indices into dictionaries, of which text goes a chunk of
+// rows at a time.
 
 // chunkRows is how many rows are looked at before memory is asked for.
 const chunkRows = 256
-
-// appendViews adds values of a column of views, whose text may go to a tree of
-// text alone.
-func (n *tree) appendViews(c *Column, body []byte, lo, hi int64) error {
-	validity := body[c.Validity.Off:c.Validity.End()]
-	for ; lo < hi; lo += chunkRows {
-		last := min(lo+chunkRows, hi)
-		total := int64(0)
-		for i := lo; i < last; i++ {
-			if bitSet(validity, i) {
-				total += int64(binary.LittleEndian.Uint32(body[c.Values.Off+i*viewBytes:]))
-			}
-		}
-		if err := n.reserve(total); err != nil {
-			return err
-		}
-		if large(n.typ.Kind) {
-			copyViews(n, moreOffsets[int64](n, int(last-lo)), c, body, lo)
-		} else {
-			copyViews(n, moreOffsets[int32](n, int(last-lo)), c, body, lo)
-		}
-		n.validFrom(c, body, lo, last)
-		n.length += last - lo
-	}
-	return n.full()
-}
 
 // reserve makes room for so many bytes of text, and Slack after them.
 func (n *tree) reserve(total int64) error {
@@ -49,31 +23,6 @@ func (n *tree) reserve(total int64) error {
 	}
 	n.values = slices.Grow(n.values, int(total)+Slack)
 	return nil
-}
-
-// copyViews adds the values of rows from lo on, for which there is room, and
-// their ends.
-func copyViews[T offset](n *tree, ends []T, c *Column, body []byte, lo int64) {
-	validity, views := body[c.Validity.Off:c.Validity.End()], body[c.Values.Off+lo*viewBytes:]
-	at := len(n.values)
-	dst := n.values[:cap(n.values)]
-	for i := range ends {
-		if bitSet(validity, lo+int64(i)) {
-			view := views[i*viewBytes:][:viewBytes]
-			if size := binary.LittleEndian.Uint32(view); size <= inlineMax {
-				to := dst[at:][:inlineMax]
-				binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(view[4:]))
-				binary.LittleEndian.PutUint32(to[8:], binary.LittleEndian.Uint32(view[12:]))
-				at += int(size)
-			} else {
-				value, _ := c.viewed(body, lo+int64(i))
-				at += copy(dst[at:], value)
-			}
-		}
-		ends[i] = T(at)
-	}
-	*n.used += int64(at - len(n.values))
-	n.values = n.values[:at]
 }
 
 // appendIndices adds values of a dictionary, as its indices say.

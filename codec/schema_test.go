@@ -328,6 +328,20 @@ func BenchmarkSchema(b *testing.B) {
 	})
 }
 
+// Lists of no items are refused by name: some readers stumble over them.
+func TestNoListsOfNoItems(t *testing.T) {
+	for size, want := range map[int32]string{0: "fixed_size_list of size 0, wanted at least 1", -1: "fixed_size_list of size -1, wanted at least 1", 1: ""} {
+		typ := listOf(udfgate.FixedSizeList, udfgate.Type{Kind: udfgate.Int64}, true)
+		typ.Size = size
+		for _, typ := range []udfgate.Type{typ, structOf(udfgate.Field{Name: "a", Type: typ})} {
+			_, err := ReadSchema(AppendSchemaMessage(nil, udfgate.Schema{Fields: []udfgate.Field{{Name: "c", Type: typ}}}))
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("size %d: wanted %q, got %v", size, want, err)
+			}
+		}
+	}
+}
+
 // A name of the sender's must not fill the error, which travels in a header.
 func TestLongNameInError(t *testing.T) {
 	name := strings.Repeat("n", 1<<20)

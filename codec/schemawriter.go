@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/binary"
+	"strconv"
 
 	"github.com/udfgate/udfgate"
 )
@@ -202,8 +203,19 @@ func (w *fbWriter) column(pos int, f *udfgate.Field) {
 // fieldMetadata is the field's own, and the name of its extension type if that
 // is not among it.
 func fieldMetadata(f *udfgate.Field) []udfgate.KeyValue {
-	if f.Type.Extension == "" || extension(f.Metadata) != "" {
+	name := f.Type.Extension
+	if name == "" || extension(f.Metadata) != "" {
 		return f.Metadata
 	}
-	return append(f.Metadata[:len(f.Metadata):len(f.Metadata)], udfgate.KeyValue{Key: udfgate.ExtensionKey, Value: f.Type.Extension})
+	metadata := append(f.Metadata[:len(f.Metadata):len(f.Metadata)], udfgate.KeyValue{Key: udfgate.ExtensionKey, Value: name})
+	if name == udfgate.ExtensionVariant || name == udfgate.ExtensionVector { // Databend knows its own by a key of its own
+		metadata = append(metadata, udfgate.KeyValue{Key: databendKey, Value: name})
+	}
+	if name == udfgate.ExtensionVector {
+		metadata = append(metadata, udfgate.KeyValue{Key: databendSizeKey, Value: strconv.Itoa(int(f.Type.Size))})
+	}
+	return metadata
 }
+
+// Field metadata by which Databend knows a VARIANT, and a VECTOR and its size.
+const databendKey, databendSizeKey = "Extension", "vector_size"

@@ -43,7 +43,9 @@ func (s *Slot) Retain() {
 func (s *Slot) Release() {
 	switch left := s.refs.Add(-1); {
 	case left == 0:
+		size := s.size
 		s.store.put(s)
+		reclaim.released(size)
 	case left < 0:
 		panic("codec: slot released more often than retained")
 	}

@@ -20,9 +20,10 @@ type tree struct {
 	offsets  []byte
 	values   []byte
 	children []*tree
-	blanks   int64  // bytes, or steps, that a value nobody looks at takes, those below it included
-	used     *int64 // bytes that the whole tree has gathered
-	limit    int64  // and may gather
+	late     *viewColumn // all of the column, not gathered yet; nil if values are added
+	blanks   int64       // bytes, or steps, that a value nobody looks at takes, those below it included
+	used     *int64      // bytes that the whole tree has gathered
+	limit    int64       // and may gather
 
 	least, most int64 // of integers
 

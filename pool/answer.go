@@ -23,16 +23,16 @@ func (x *crossing) accept() error {
 	case r.outUsed > x.out.limit:
 		return broken("RESULT uses %d bytes of %d", r.outUsed, x.out.limit)
 	}
+	if err := x.acceptPart(); err != nil {
+		return err
+	}
 	for i := range r.segments {
 		s, want := &r.segments[i], &x.chunk.segments[i]
-		if s.status == statusDone && s.rows != want.hi-want.lo {
-			return broken("segment %d: wanted %d rows, got %d", i, want.hi-want.lo, s.rows)
-		}
 		if s.status == statusTooLarge && x.refused == 0 {
 			return broken("segment %d is too large, but nothing was refused", i)
 		}
-		if s.columns > 1 && !x.chunk.keepsGoing {
-			return broken("segment %d has a column of errors, the call ends with the first", i)
+		if err := x.acceptShape(i); err != nil {
+			return err
 		}
 		if s.status == statusFailed && x.chunk.keepsGoing && s.errors[0].kind != errorNoRow {
 			return broken("segment %d ends with an error of row %d, the call keeps going", i, s.errors[0].row)
@@ -48,6 +48,26 @@ func (x *crossing) accept() error {
 		x.w.outAt = x.ended
 	}
 	x.book()
+	return nil
+}
+
+// acceptShape checks the rows and columns of a segment.
+func (x *crossing) acceptShape(i int) error {
+	s, want, columns := &x.result.segments[i], &x.chunk.segments[i], 1
+	switch {
+	case s.status != statusDone:
+		return nil
+	case x.chunk.function.Table:
+		columns = 2
+	case s.rows != want.hi-want.lo:
+		return broken("segment %d: wanted %d rows, got %d", i, want.hi-want.lo, s.rows)
+	}
+	switch {
+	case s.columns < columns || s.columns > columns+1:
+		return broken("segment %d: wanted %d or %d columns, got %d", i, columns, columns+1, s.columns)
+	case s.columns > columns && !x.chunk.keepsGoing:
+		return broken("segment %d has a column of errors, the call ends with the first", i)
+	}
 	return nil
 }
 
@@ -98,19 +118,25 @@ func scale(part, whole, sum int64) int64 {
 func (x *crossing) take() (*codec.Answer, error) {
 	s, want := &x.result.segments[0], &x.chunk.segments[0]
 	limits := codec.AnswerLimits{BytesMax: x.w.pool.config.AnswerBytesMax, BytesName: answerBytesName}
+	x.call.Crossings++ // each part of a table is a trip of its own
 	switch s.status {
 	case statusFailed:
-		x.call.Crossings++
 		return x.failed(&s.errors[0], want.hi-want.lo, limits)
 	case statusTooLarge:
-		x.call.Crossings++
 		if x.noRoom != nil {
 			return nil, udfgate.Errorf(udfgate.Internal, "result of %d bytes: %w", x.refused, x.noRoom)
+		}
+		if x.chunk.function.Table {
+			return nil, limits.TooLarge(x.refused + partSlack(limits.BytesMax))
 		}
 		return nil, limits.TooLarge(x.refused)
 	}
 	region := x.w.out.Bytes()[x.out.base : x.out.base+x.result.outUsed]
-	answer, err := x.copyOut(s, want.hi-want.lo, region, limits)
+	take := x.copyOut
+	if x.chunk.function.Table {
+		take = x.copyPart
+	}
+	answer, err := take(s, want.hi-want.lo, region, limits)
 	bookGateway(x.call, x.ended, clock.Now())
 	if err != nil {
 		if _, ours := errors.AsType[*udfgate.Error](err); ours {
@@ -121,7 +147,6 @@ func (x *crossing) take() (*codec.Answer, error) {
 		}
 		return nil, broken("answer: %v", err)
 	}
-	x.call.Crossings++
 	x.call.ResultBytes += int64(len(answer.Body.Bytes()))
 	return answer, nil
 }
@@ -132,11 +157,18 @@ func (x *crossing) copyOut(s *resultSegment, rows int64, region []byte, limits c
 	if s.columns == 1 {
 		return codec.TakeAnswer(field, rows, blockRows, &s.column, region, limits)
 	}
-	answer, err := codec.TakeFailing(field, rows, blockRows, &s.column, &s.failed, region, limits)
+	answer, err := codec.TakeFailing(field, rows, blockRows, &s.column, &s.second, region, limits)
 	if err != nil {
 		return nil, err
 	}
+	return x.settleErrors(answer, limits)
+}
+
+// settleErrors counts the failed rows of an answer, and makes of its texts what
+// the caller wants of them.
+func (x *crossing) settleErrors(answer *codec.Answer, limits codec.AnswerLimits) (*codec.Answer, error) {
 	failed := answer.Failed()
+	var err error
 	if x.call.OnError == udfgate.OnErrorReject {
 		err = answer.EditErrors(isPlain, lineText, limits)
 	} else {
@@ -154,7 +186,7 @@ func (x *crossing) copyOut(s *resultSegment, rows int64, region []byte, limits c
 // over all its rows is each row's where failed rows do not end the call.
 func (x *crossing) failed(e *rowError, rows int64, limits codec.AnswerLimits) (*codec.Answer, error) {
 	err := errBody(e, x.chunk.function.Mode)
-	if !x.chunk.keepsGoing || err.Exception == "" {
+	if !x.chunk.keepsGoing || err.Exception == "" || x.chunk.function.Table {
 		return nil, err
 	}
 	text := ""

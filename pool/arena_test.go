@@ -112,7 +112,7 @@ func TestNeed_isAnsweredAfterADeadline(t *testing.T) {
 	}
 	w := &worker{pool: &Pool{config: Config{AnswerBytesMax: 8 << 20}}, link: *l, out: out, outNext: outArenaFirst + 1}
 	defer func() { _ = w.out.Close() }()
-	x := &crossing{w: w, call: &udfgate.Call{ID: 3}, chunk: &chunk{}}
+	x := &crossing{w: w, call: &udfgate.Call{ID: 3}, chunk: &chunk{function: &udfgate.Function{}}}
 	other := newLink(far)
 	for want, kind := range map[uint64]frameType{5 << 20: frameArena, 1 << 40: frameRefuse} {
 		_ = w.link.conn.SetDeadline(time.Now().Add(-time.Second))

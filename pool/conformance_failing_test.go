@@ -69,7 +69,7 @@ func (d *drive) keptSegments(c *chunk, r *result) (values, failed [][]any, err e
 		if s.columns == 1 {
 			answer, err = codec.TakeAnswer(field, rows, c.blockRows, &s.column, region, limits)
 		} else {
-			answer, err = codec.TakeFailing(field, rows, c.blockRows, &s.column, &s.failed, region, limits)
+			answer, err = codec.TakeFailing(field, rows, c.blockRows, &s.column, &s.second, region, limits)
 		}
 		if err != nil {
 			return nil, nil, err

@@ -27,8 +27,9 @@ var (
 // another language loads the same functions from the file of -worker-module.
 const conformancePython = `
 import os, sys, time
-from typing import Optional
-from udfgate import udf
+from typing import Iterator, Optional
+import udfgate
+from udfgate import udf, udtf
 
 @udf
 def add(a: Optional[int], b: Optional[int]) -> Optional[int]:
@@ -70,7 +71,7 @@ def spam(a: Optional[int]) -> Optional[int]:
         print("spam " * 200)
         os.write(2, b"spam " * 200)
     return a
-` + conformanceFailing
+` + conformanceFailing + conformanceTables
 
 // TestConformance drives a worker program through every rule of
 // docs/worker-protocol.md:
@@ -114,6 +115,12 @@ func conform(t *testing.T, l *testLauncher, module string, private bool) {
 		{"keep going", (*drive).ruleKeepGoing},
 		{"keep going over blocks and segments", (*drive).ruleKeepGoingOver},
 		{"mode list", (*drive).ruleList},
+		{"table functions", (*drive).ruleTables},
+		{"table functions pause", (*drive).ruleTablePauses},
+		{"table functions fail", (*drive).ruleTableErrors},
+		{"need of a table function", (*drive).ruleTableNeed},
+		{"context", (*drive).ruleContext},
+		{"counts", (*drive).ruleCounts},
 		{"need", (*drive).ruleNeed},
 		{"refuse", (*drive).ruleRefuse},
 		{"arenas", (*drive).ruleArenas},
@@ -233,7 +240,7 @@ func (d *drive) want(kind frameType, call uint64) frame {
 		if err != nil {
 			d.t.Fatalf("waiting for %v: %v", kind, err)
 		}
-		if f.kind == frameLog || f.kind == frameAST {
+		if f.kind == frameLog || f.kind == frameAST || f.kind == frameCounts && f.call == call {
 			continue
 		}
 		if f.kind == frameData && d.private && f.call == call {

@@ -36,12 +36,19 @@ type crossing struct {
 	w      *worker
 	call   *udfgate.Call
 	chunk  *chunk
+	own    limit // the function's own, of length 0 for none
 	limit  limit
 	out    outRange
-	began  int64 // instant of the CALL, or of the RECODE
+	began  int64 // instant of the CALL, of NEXT, or of the RECODE
 	ended  int64 // instant at which the RESULT had been read
 	result result
 	booked bool // the last RESULT came, and its times are booked
+
+	asked   int64            // instant of the last NEXT
+	parts   int              // of a table function's answer, accepted so far
+	lastRow int64            // of the last of them
+	ending  bool             // the body is to end; a part may not bring anything
+	counts  map[string]int64 // what the body counted for the answer to come
 
 	refused int64 // bytes that a NEED asked for in vain
 	noRoom  error // why an output arena could not be made, if that was the reason
@@ -63,13 +70,14 @@ type crossing struct {
 }
 
 // run does one crossing in a lease that began at the instant at. own is the
-// function's own time limit, of length 0 for none.
+// function's own time limit, of length 0 for none. The answer of a table
+// function goes to deliver, part by part.
 //
 // # Errors
 //
 // *notTaken: the worker got nothing of it. *udfgate.Error: everything else;
-// where the worker is to blame it has been ended.
-func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own limit, at int64) (*codec.Answer, error) {
+// where the worker is to blame it has been ended. *undelivered: one of deliver.
+func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own limit, at int64, deliver Deliver) (*codec.Answer, error) {
 	x.begin(ctx, call, c, own, at)
 	defer x.finish()
 	if x.limit.at <= at { // the caller's: no reason to end a worker
@@ -79,29 +87,55 @@ func (x *crossing) run(ctx context.Context, call *udfgate.Call, c *chunk, own li
 		return nil, x.settle(err)
 	}
 	call.Attempts++
+	if deliver != nil {
+		return nil, x.table(deliver)
+	}
+	answer, err := x.answer()
+	return answer, x.settle(err)
+}
+
+// answer waits for the RESULT, or the next of a table function, and takes what
+// it answers.
+func (x *crossing) answer() (*codec.Answer, error) {
 	for recoded := false; ; recoded = true {
 		if err := x.await(); err != nil {
-			return nil, x.settle(err)
+			return nil, err
 		}
 		answer, err := x.take()
 		tag, wrong := errors.AsType[*codec.TagError](err)
 		switch {
+		case err == nil:
+			x.call.Counts, x.counts = x.counts, nil
+			return answer, nil
 		case !wrong:
-			return answer, x.settle(err)
+			return nil, err
 		case recoded || !x.w.hello.marshal():
-			return nil, x.settle(broken("answer: %v", tag))
+			return nil, broken("answer: %v", tag)
 		}
-		x.began, x.booked, x.only, x.callAt = clock.Now(), false, false, 0
-		if err := x.write(appendHeader(x.w.link.out[:0], frameRecode, call.ID, 0)); err != nil {
-			return nil, x.settle(err)
+		x.renew(clock.Now())
+		if err := x.write(appendHeader(x.w.link.out[:0], frameRecode, x.call.ID, 0)); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// begin sets up the limits.
+// renew is for a frame, sent at the instant now, that another RESULT answers.
+func (x *crossing) renew(now int64) {
+	x.began, x.booked, x.only, x.callAt, x.result.more = now, false, false, 0, false
+}
+
+// begin sets up the crossing.
 func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own limit, now int64) {
-	config := &x.w.pool.config
-	x.ctx, x.call, x.chunk, x.refused, x.noRoom, x.booked = ctx, call, c, 0, nil, false
+	x.ctx, x.call, x.chunk, x.own, x.refused, x.noRoom, x.booked = ctx, call, c, own, 0, nil, false
+	x.parts, x.lastRow, x.ending, x.counts, x.result.more = 0, c.segments[0].lo, false, nil, false
+	call.Counts = nil
+	x.restrict(now)
+	x.began = now
+}
+
+// restrict sets the limit of an answer that is asked for at the instant now.
+func (x *crossing) restrict(now int64) {
+	config, own, call := &x.w.pool.config, x.own, x.call
 	x.limit = limit{at: now + int64(config.Timeout), length: config.Timeout, name: "--timeout"}
 	if own.length > 0 {
 		own.at = now + int64(own.length)
@@ -112,15 +146,20 @@ func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own 
 	}
 	if call.Deadline != 0 {
 		x.limit = x.limit.sooner(limitOf(call))
-	} else if at, ok := ctx.Deadline(); ok {
+	} else if at, ok := x.ctx.Deadline(); ok {
 		left := time.Until(at)
 		x.limit = x.limit.sooner(limit{at: now + int64(left), length: left.Round(time.Millisecond), name: callersDeadline})
 	}
-	x.began = now
 }
 
-// finish ends the watching of the context, if that has begun.
+// finish leaves nothing of the call behind.
 func (x *crossing) finish() {
+	x.unwatch()
+	x.ctx, x.call, x.chunk, x.counts = nil, nil, nil, nil
+}
+
+// unwatch ends the watching of the context, if that has begun.
+func (x *crossing) unwatch() {
 	if x.disarm != nil {
 		x.mu.Lock()
 		x.disarm()
@@ -128,7 +167,6 @@ func (x *crossing) finish() {
 		x.disarm, x.cancelAt = nil, 0
 		x.mu.Unlock()
 	}
-	x.ctx, x.call, x.chunk = nil, nil, nil
 }
 
 // dispatch brings the worker's mappings up to date and writes the CALL.
@@ -140,13 +178,8 @@ func (x *crossing) dispatch() error {
 			return &notTaken{err}
 		}
 	}
-	// A deadline that the last call has left behind does as well, and spares the
-	// timer: that it wakes this one early is no harm.
-	until := min(x.limit.at, now+int64(armAfter))
-	if x.wakeAt < now+int64(armAfter)/2 || x.wakeAt > until {
-		x.setDeadline(until)
-	}
-	x.out = outRange{arena: w.out.ID(), limit: w.out.Size()}
+	x.wake(now)
+	x.useOut()
 	x.only, x.callAt = true, 0
 	w.link.out = w.link.out[:0]
 	if w.out.Private() {
@@ -161,6 +194,16 @@ func (x *crossing) dispatch() error {
 		return udfgate.Errorf(udfgate.Internal, "CALL of %d bytes, the most is %d", n, frameBytesMax)
 	}
 	return x.write(w.link.out)
+}
+
+// wake sets the instant at which patience is first asked. A deadline that the
+// last call has left behind does as well, and spares the timer: that it wakes
+// this one early is no harm.
+func (x *crossing) wake(now int64) {
+	until := min(x.limit.at, now+int64(armAfter))
+	if x.wakeAt < now+int64(armAfter)/2 || x.wakeAt > until {
+		x.setDeadline(until)
+	}
 }
 
 // write writes whole frames; *notTaken if the CALL is the last of them, or
@@ -207,24 +250,32 @@ func (x *crossing) await() error {
 		case f.call != x.call.ID:
 			return broken("%s names call %d, wanted %d", f.kind, f.call, x.call.ID)
 		}
-		switch f.kind {
-		case frameData:
-			if err := x.takeData(f.payload); err != nil {
-				return err
-			}
-		case frameNeed:
-			if err := x.need(f.payload); err != nil {
-				return err
-			}
-		case frameResult:
+		if f.kind == frameResult {
 			x.ended = clock.Now()
 			if err := x.result.decodeFrom(f.payload); err != nil {
 				return err
 			}
 			return x.accept()
-		default:
-			return broken("%s within a call", f.kind)
 		}
+		if err := x.interlude(f); err != nil {
+			return err
+		}
+	}
+}
+
+// interlude does what a frame of the call asks for that is no RESULT.
+func (x *crossing) interlude(f frame) error {
+	switch f.kind {
+	case frameData:
+		return x.takeData(f.payload)
+	case frameNeed:
+		return x.need(f.payload)
+	case frameContext:
+		return x.tellContext(f.payload)
+	case frameCounts:
+		return x.count(f.payload)
+	default:
+		return broken("%s within a call", f.kind)
 	}
 }
 
@@ -285,17 +336,11 @@ func (x *crossing) need(payload []byte) error {
 		return broken("NEED of %d bytes, wanted 8", len(payload))
 	}
 	want := binary.LittleEndian.Uint64(payload)
-	if want <= uint64(w.out.Size()) {
-		return broken("NEED of %d bytes, the output arena has %d", want, w.out.Size())
+	if want <= uint64(x.out.limit) {
+		return broken("NEED of %d bytes, the output arena has %d", want, x.out.limit)
 	}
-	// The deadline of the read before may pass between it and the write, and
-	// is no limit for the write.
-	x.mu.Lock()
-	_ = w.link.conn.SetWriteDeadline(time.Now().Add(listenWait)) // only a closed socket refuses
-	x.wakeAt = 0
-	x.mu.Unlock()
-	x.only = false
-	most := w.pool.config.AnswerBytesMax + x.chunk.formBytes()
+	x.insist()
+	most := x.outMost()
 	if want > uint64(most) {
 		return x.refuse(want, most)
 	}
@@ -304,14 +349,43 @@ func (x *crossing) need(payload []byte) error {
 	next, err := w.newOut(min(max(int64(want), 2*w.out.Size()), most))
 	if err != nil {
 		x.noRoom = err
-		return x.refuse(want, w.out.Size())
+		return x.refuse(want, x.out.limit)
 	}
 	if err := w.giveOut(x.call.ID, next); err != nil {
 		return err
 	}
 	w.outAt = clock.Now()
-	x.out = outRange{arena: w.out.ID(), limit: w.out.Size()}
+	x.useOut()
 	return nil
+}
+
+// useOut has the answer written into the worker's output arena. A table function
+// is told how long a part may be, so that it makes a shorter one instead of one
+// that is refused.
+func (x *crossing) useOut() {
+	x.out = outRange{arena: x.w.out.ID(), limit: x.w.out.Size()}
+	if x.chunk.function.Table {
+		x.out.limit = min(x.out.limit, x.outMost())
+	}
+}
+
+// outMost is the most bytes of the arena that an answer may use.
+func (x *crossing) outMost() int64 {
+	most := x.w.pool.config.AnswerBytesMax
+	if x.chunk.function.Table {
+		return (most - partSlack(most)) &^ (outAlign - 1)
+	}
+	return most + x.chunk.formBytes()
+}
+
+// insist gives an answer to the worker its own limit: the deadline of the read
+// before may pass between it and the write. The worker has read the CALL.
+func (x *crossing) insist() {
+	x.mu.Lock()
+	_ = x.w.link.conn.SetWriteDeadline(time.Now().Add(listenWait)) // only a closed socket refuses
+	x.wakeAt = 0
+	x.mu.Unlock()
+	x.only = false
 }
 
 func (x *crossing) refuse(want uint64, most int64) error {

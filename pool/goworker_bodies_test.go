@@ -28,7 +28,7 @@ func add(args []any) (any, *goRaise) {
 }
 
 // goBodies are the functions of the worker, by number.
-var goBodies = slices.Concat(goPlain, goFailing)
+var goBodies = slices.Concat(goPlain, goFailing, goTables, goTelling)
 
 var goPlain = []goBody{
 	{name: "same", args: one, result: "int64", run: same},

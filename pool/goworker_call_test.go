@@ -29,7 +29,10 @@ type goBody struct {
 	onError     string
 	timeout     time.Duration
 	run         func(args []any) (any, *goRaise)
-	list        func(lists [][]any) ([]any, *goRaise) // instead of run: mode list
+	list        func(lists [][]any) ([]any, *goRaise)             // instead of run: mode list
+	table       func(args []any, yield func(v any) bool) *goRaise // instead of run: a table function
+	partRows    int                                               // of a table function; 0: as many as may be
+	more        map[string]any                                    // in LOADED
 	special     func(w *goWorker, c *goCall) error
 }
 
@@ -60,13 +63,15 @@ type goResult struct {
 	base, used                       uint64
 	segments                         []goResultSegment
 	tail                             []byte
+	more                             bool // of a table function
 }
 
 type goResultSegment struct {
 	status uint8
 	rows   uint64
 	goResultColumn
-	failed *goResultColumn // texts of failed rows; nil: one column
+	index  *goResultColumn // of a part: input rows
+	failed *goResultColumn // texts of failed rows; nil: none
 	good   goResultColumn  // what a lie may put in the place of the values
 	errors []goRowError
 }
@@ -88,8 +93,12 @@ func (w *goWorker) call(f goFrame, at int64) error {
 		return err
 	}
 	w.calls++
+	goNow.worker, goNow.call, goNow.counts = w, c, map[string]int64{}
 	if c.body.special != nil {
 		return c.body.special(w, c)
+	}
+	if c.body.table != nil {
+		return w.table(c)
 	}
 	r, err := w.answer(c)
 	if err != nil {
@@ -99,6 +108,9 @@ func (w *goWorker) call(f goFrame, at int64) error {
 }
 
 func (w *goWorker) reply(c *goCall, r *goResult) error {
+	if err := w.sendCounts(c); err != nil {
+		return err
+	}
 	r.send = uint64(monotonic())
 	if err := w.sendData(c, r); err != nil {
 		return err
@@ -276,6 +288,8 @@ func goEncode(kind string, values []any) (validity []byte, parts [][]byte) {
 		switch v := v.(type) {
 		case int64:
 			words = le.AppendUint64(words, uint64(v))
+		case int32:
+			words = le.AppendUint32(words, uint32(v))
 		case bool:
 			if v {
 				bits[i>>3] |= 1 << (i & 7)
@@ -292,7 +306,7 @@ func goEncode(kind string, values []any) (validity []byte, parts [][]byte) {
 		return validity, [][]byte{bits}
 	case "utf8":
 		return validity, [][]byte{offsets, data}
-	default:
+	default: // of int32 too, which has no nulls
 		return validity, [][]byte{words}
 	}
 }
@@ -307,11 +321,18 @@ func (r *goResult) bytes() []byte {
 	b = le.AppendUint64(b, r.base)
 	b = le.AppendUint64(b, r.used)
 	b = le.AppendUint16(b, uint16(len(r.segments)))
-	b = append(b, 0, 0, 0, 0, 0, 0)
+	flags := uint16(0)
+	if r.more {
+		flags = 1
+	}
+	b = append(le.AppendUint16(b, flags), 0, 0, 0, 0)
 	for _, s := range r.segments {
 		var columns []*goResultColumn
 		if s.status == 0 {
 			columns = append(columns, &s.goResultColumn)
+		}
+		if s.status == 0 && s.index != nil {
+			columns = append(columns, s.index)
 		}
 		if s.status == 0 && s.failed != nil {
 			columns = append(columns, s.failed)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
@@ -154,7 +155,7 @@ func (w *goWorker) next() (goFrame, error) {
 		}
 		f.fd, w.fds = w.fds[0], w.fds[1:]
 	}
-	if f.kind == 0 || f.kind > 17 {
+	if f.kind == 0 || f.kind > 20 {
 		if f.flags&(1<<15) == 0 {
 			return goFrame{}, fmt.Errorf("unknown frame type %d", f.kind)
 		}
@@ -282,18 +283,22 @@ func (w *goWorker) load(f goFrame) error {
 		for i, t := range b.args {
 			args = append(args, map[string]any{"name": string(rune('a' + i)), "type": t, "nullable": true})
 		}
-		mode := "row"
+		mode, kind := "row", "scalar"
+		if b.table != nil {
+			kind = "table"
+		}
 		if b.list != nil {
 			mode = "list"
 		}
 		function := map[string]any{
-			"number": len(functions), "module": module, "name": name, "mode": mode, "kind": "scalar", "args": args,
+			"number": len(functions), "module": module, "name": name, "mode": mode, "kind": kind, "args": args,
 			"result":     map[string]any{"name": name, "type": b.result, "nullable": !b.notNull},
 			"volatility": "volatile", "elementwise": b.elementwise || b.list == nil, "idempotent": false, "timeout_ns": b.timeout.Nanoseconds(),
 		}
 		if b.onError != "" {
 			function["on_error"] = b.onError
 		}
+		maps.Copy(function, b.more)
 		functions = append(functions, function)
 	}
 	payload, err := json.Marshal(map[string]any{"functions": functions})

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"math/rand/v2"
@@ -40,7 +42,9 @@ func TestPool_hammer(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d (replay with -seed)", seed)
-	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 3 })
+	h := newHarness(t, "", func(c *Config) {
+		c.WorkersMax, c.Overrides = 3, map[string]Override{"slow_add": {Concurrency: 2}, "threes": {Concurrency: 2}}
+	})
 	var count hammer
 	least, most := time.Now().Add(*hammerTime), time.Now().Add(max(hammerMost, *hammerTime))
 	on := func() bool {
@@ -76,6 +80,9 @@ func TestPool_hammer(t *testing.T) {
 		t.Error("want calls that were answered and calls that a kill has hit")
 	}
 	h.must("same", []int64{1})
+	if s := h.Stats(); s.QueueLen != 0 || h.gates[h.function("threes").Number].passed != 0 || h.gates[h.function("slow_add").Number].passed != 0 {
+		t.Errorf("left behind: %+v", s)
+	}
 }
 
 // killOne kills a worker that has a call or, more rarely, one of the last few
@@ -95,8 +102,46 @@ func (h *harness) killOne(random *rand.Rand) bool {
 	return false
 }
 
+// hammerTable calls a table function, which it may leave early, and checks its
+// parts; false if its worker was lost.
+func (h *harness) hammerTable(random *rand.Rand) bool {
+	n, leave, at := random.Int64N(40), random.Int64N(60), int64(0)
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancel(h.t.Context())
+	defer cancel()
+	_, err := h.tableWith(ctx, h.newCall("threes"), []int64{n, n}, func(p partOf) error {
+		for i, v := range p.values {
+			if v != at%n || int64(p.rows[i]) != at/n {
+				h.t.Errorf("value %d of twice %d: got %v of row %d", at, n, v, p.rows[i])
+			}
+			at++
+		}
+		switch {
+		case at < leave || p.last:
+			return nil
+		case leave%2 == 0:
+			cancel()
+			return nil
+		}
+		return enough
+	})
+	e := udfgate.AsError(cmp.Or(err, enough))
+	switch {
+	case err == nil && at != 2*n:
+		h.t.Errorf("twice %d: got %d values", n, at)
+	case e.Reason == udfgate.WorkerLost:
+		return false
+	case err != nil && err != enough && !errors.Is(err, context.Canceled): //nolint:errorlint // as it is
+		h.t.Errorf("want parts, a lost worker or what was asked for, got %v", err)
+	}
+	return true
+}
+
 // hammerOnce makes one call and checks its answer; false if its worker was lost.
 func (h *harness) hammerOnce(random *rand.Rand) bool {
+	if random.IntN(3) == 0 {
+		return h.hammerTable(random)
+	}
 	name, n := "add", 1+random.IntN(300)
 	if random.IntN(4) == 0 {
 		name, n = "slow_add", 1 // long enough for a kill to hit it

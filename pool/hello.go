@@ -91,7 +91,17 @@ type loadedFunction struct {
 	TimeoutNS   int64         `json:"timeout_ns"`
 	File        string        `json:"file"`
 	OnError     string        `json:"on_error"`
+
+	Concurrency       int   `json:"concurrency"`
+	ConcurrencyWaitNS int64 `json:"concurrency_wait_ns"`
+	BatchRowsMax      int64 `json:"max_batch_rows"`
 }
+
+// Kinds of a function.
+const (
+	kindScalar = "scalar"
+	kindTable  = "table"
+)
 
 type loadedField struct {
 	Name     string     `json:"name"`
@@ -177,10 +187,23 @@ func (lf *loadedFunction) function() (*udfgate.Function, error) {
 		return nil, fmt.Errorf("wanted a name and a module, got %q and %q", lf.Name, lf.Module)
 	case !served(udfgate.Mode(lf.Mode)):
 		return nil, fmt.Errorf("wanted mode row, list, arrow, numpy, pandas or polars, got %q", lf.Mode)
-	case lf.Kind != "scalar":
-		return nil, fmt.Errorf("wanted kind scalar, got %q", lf.Kind)
-	case lf.TimeoutNS < 0:
-		return nil, fmt.Errorf("wanted a timeout of 0 or more, got %d", lf.TimeoutNS)
+	case lf.Kind != kindScalar && lf.Kind != kindTable:
+		return nil, fmt.Errorf("wanted kind scalar or table, got %q", lf.Kind)
+	case lf.Kind == kindTable && lf.Mode != string(udfgate.ModeRow):
+		return nil, fmt.Errorf("wanted mode row of a table function, got %q", lf.Mode)
+	}
+	for _, n := range []struct {
+		name string
+		got  int64
+	}{
+		{"timeout", lf.TimeoutNS},
+		{"concurrency", int64(lf.Concurrency)},
+		{"concurrency_wait_ns", lf.ConcurrencyWaitNS},
+		{"max_batch_rows", lf.BatchRowsMax},
+	} {
+		if n.got < 0 {
+			return nil, fmt.Errorf("wanted a %s of 0 or more, got %d", n.name, n.got)
+		}
 	}
 	v := udfgate.Volatility(lf.Volatility)
 	if v != udfgate.Immutable && v != udfgate.Stable && v != udfgate.Volatile {
@@ -192,7 +215,8 @@ func (lf *loadedFunction) function() (*udfgate.Function, error) {
 	}
 	f := &udfgate.Function{
 		Number: lf.Number, Name: lf.Name, Module: lf.Module, Mode: udfgate.Mode(lf.Mode), OnError: onError,
-		Volatility: v, Elementwise: lf.Elementwise, Idempotent: lf.Idempotent,
+		Volatility: v, Elementwise: lf.Elementwise, Idempotent: lf.Idempotent, Table: lf.Kind == kindTable,
+		Concurrency: lf.Concurrency, ConcurrencyWaitNS: lf.ConcurrencyWaitNS, BatchRowsMax: lf.BatchRowsMax,
 	}
 	var err error
 	for i, a := range lf.Args {

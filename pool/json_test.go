@@ -28,6 +28,39 @@ func TestLoadError_isCut(t *testing.T) {
 	}
 }
 
+// What LOADED says of kinds and bounds arrives in the function, or is refused.
+func TestParseLoaded_kindsAndBounds(t *testing.T) {
+	const whole = `{"functions":[{"number":0,"module":"m","name":"f","mode":"row","kind":"table","args":[],"result":{"name":"f","type":"int64"},` +
+		`"volatility":"volatile","timeout_ns":5,"concurrency":4,"concurrency_wait_ns":7,"max_batch_rows":9}]}`
+	set, err := parseLoaded([]byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := set.functions[0]; !f.Table || f.Concurrency != 4 || f.ConcurrencyWaitNS != 7 || f.BatchRowsMax != 9 {
+		t.Errorf("got %+v", f)
+	}
+	scalar, err := parseLoaded([]byte(strings.Replace(whole, `"table"`, `"scalar"`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := scalar.differs(set); err == nil {
+		t.Error("a function that has become scalar does not differ")
+	}
+	for _, c := range []struct{ old, new, text string }{
+		{`"table"`, `"aggregate"`, `wanted kind scalar or table, got "aggregate"`},
+		{`"row"`, `"list"`, `wanted mode row of a table function, got "list"`},
+		{`:5`, `:-5`, "wanted a timeout of 0 or more, got -5"},
+		{`:4`, `:-4`, "wanted a concurrency of 0 or more, got -4"},
+		{`:7`, `:-7`, "wanted a concurrency_wait_ns of 0 or more, got -7"},
+		{`:9`, `:-9`, "wanted a max_batch_rows of 0 or more, got -9"},
+	} {
+		_, err := parseLoaded([]byte(strings.Replace(whole, c.old, c.new, 1)))
+		if want := `broke the protocol: LOADED: function 0 "f": ` + c.text; err == nil || err.Error() != want {
+			t.Errorf("want %s, got %v", want, err)
+		}
+	}
+}
+
 // FuzzJSONFrames: no HELLO or LOADED makes its reader panic, and what is
 // accepted can be used: functions are numbered in order, have names and known
 // types, and are equal to themselves when a later worker loads them.
@@ -36,6 +69,8 @@ func FuzzJSONFrames(f *testing.F) {
 	f.Add([]byte(`{"functions":[{"number":0,"module":"geo","name":"gcd","mode":"row","kind":"scalar","args":[{"name":"a","type":"int64","nullable":false}],` +
 		`"result":{"name":"gcd","type":"utf8","nullable":true},"volatility":"stable","elementwise":true,"idempotent":false,"timeout_ns":5,"on_error":"null"}]}`))
 	f.Add([]byte(`{"error":{"class":"SyntaxError","message":"invalid syntax","file":"/srv/geo.py","line":3,"traceback":"…"}}`))
+	f.Add([]byte(`{"functions":[{"number":0,"module":"geo","name":"t","mode":"row","kind":"table","args":[],"result":{"name":"t","type":"int64"},` +
+		`"volatility":"volatile","concurrency":4,"concurrency_wait_ns":5,"max_batch_rows":6}]}`))
 	f.Add([]byte(`{"functions":null,"error":null}`))
 	f.Add([]byte(`{"level":"warning","message":"m","function":"f"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
@@ -56,7 +91,7 @@ func FuzzJSONFrames(f *testing.F) {
 			return
 		}
 		for i, fn := range set.functions {
-			if int(fn.Number) != i || fn.Name == "" || fn.Module == "" || !served(fn.Mode) || set.timeouts[i].length < 0 {
+			if int(fn.Number) != i || fn.Name == "" || fn.Module == "" || !served(fn.Mode) || set.timeouts[i].length < 0 || fn.Concurrency < 0 || fn.ConcurrencyWaitNS < 0 || fn.BatchRowsMax < 0 {
 				t.Fatalf("accepted function %d: %+v", i, fn)
 			}
 			if strings.Contains(fn.Signature(), "invalid") && !strings.Contains(string(payload), "invalid") {

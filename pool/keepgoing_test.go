@@ -284,8 +284,11 @@ func TestInvoke_manyLongErrorTexts(t *testing.T) {
 
 func wantErrorPrefix(t *testing.T, err error, reason udfgate.Reason, prefix string) *udfgate.Error {
 	t.Helper()
+	if err == nil {
+		t.Fatalf("want %s %q, got no error", reason, prefix)
+	}
 	e := udfgate.AsError(err)
-	if err == nil || e.Reason != reason || !strings.HasPrefix(e.Message, prefix) {
+	if e.Reason != reason || !strings.HasPrefix(e.Message, prefix) {
 		t.Fatalf("want %s %q, got %v", reason, prefix, err)
 	}
 	return e

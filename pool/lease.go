@@ -59,13 +59,14 @@ func (q *queue) pop() *waiter {
 }
 
 // acquire takes the lease of a worker, waiting for one if it must, and books
-// the wait on the call. The lease is the call's from the instant at on.
-func (p *Pool) acquire(ctx context.Context, call *udfgate.Call) (w *worker, at int64, err error) {
+// the wait on the call. The lease is the call's from the instant at on. waited
+// is how long the call has waited already.
+func (p *Pool) acquire(ctx context.Context, call *udfgate.Call, waited time.Duration) (w *worker, at int64, err error) {
 	now := clock.Now()
 	p.mu.Lock()
 	if w := p.takeIdle(now); w != nil {
 		p.mu.Unlock()
-		p.observer.QueueWait(p.config.Name, 0)
+		p.observer.QueueWait(p.config.Name, waited)
 		return w, now, nil
 	}
 	q, err := p.enqueue(now)
@@ -80,7 +81,7 @@ func (p *Pool) acquire(ctx context.Context, call *udfgate.Call) (w *worker, at i
 		call.Timeline.Add(s.State, s.From, s.To)
 		call.Cold = true
 	}
-	p.observer.QueueWait(p.config.Name, time.Duration(now-q.since))
+	p.observer.QueueWait(p.config.Name, waited+time.Duration(now-q.since))
 	return w, now, err
 }
 
@@ -91,7 +92,7 @@ func (p *Pool) admit() error {
 	switch {
 	case p.closed:
 		return errClosed()
-	case len(p.idle) == 0 && p.queue.length >= p.config.QueueLenMax:
+	case len(p.idle) == 0 && p.waiting() >= p.config.QueueLenMax:
 		return errQueueFull(p.config.QueueLenMax)
 	default:
 		return nil
@@ -135,7 +136,7 @@ func (p *Pool) enqueue(now int64) (*waiter, error) {
 	if p.closed {
 		return nil, errClosed()
 	}
-	if p.queue.length >= p.config.QueueLenMax {
+	if p.waiting() >= p.config.QueueLenMax {
 		return nil, errQueueFull(p.config.QueueLenMax)
 	}
 	q := &waiter{granted: make(chan *worker, 1), since: now}

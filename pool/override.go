@@ -13,6 +13,7 @@ type Override struct {
 	Timeout     time.Duration
 	TimeoutName string // what errors call it; empty: as if the author had set it
 	OnError     udfgate.OnError
+	Concurrency int // chunks at once
 }
 
 // override puts c.Overrides over what a worker has loaded. Every worker's
@@ -32,6 +33,9 @@ func (c *Config) override(set *loadedSet) {
 		}
 		if o.OnError != "" {
 			f.OnError = o.OnError
+		}
+		if o.Concurrency != 0 {
+			f.Concurrency = o.Concurrency
 		}
 	}
 }

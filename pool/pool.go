@@ -36,7 +36,7 @@ const (
 	// longer hangs in the kernel, and Close does not wait for that.
 	killWait = 5 * time.Second
 	// tidyEvery is how often idle workers and empty arenas are looked at.
-	tidyEvery = 5 * time.Second
+	tidyEvery = 2 * time.Second
 )
 
 // Config configures a Pool. Zero values mean the defaults of EnsureDefaults.
@@ -153,6 +153,7 @@ type Pool struct {
 	first      *loadedSet
 	firstHello hello
 	version    string
+	counters   []counters // of the functions, by number
 
 	// ctx ends with the pool; running are all its goroutines.
 	ctx     context.Context
@@ -168,12 +169,14 @@ type Pool struct {
 	live      map[*worker]struct{} // joined and not reaped
 	idle      []*worker            // the last one was busy last
 	queue     queue
-	ready     int   // idle and busy workers
-	busy      int   // leases
-	coldSince int64 // with ready == 0: since when
-	starts    int   // workers on their way
-	failures  int   // failed starts in a row
-	duds      int   // workers in a row that died idle before they answered a call
+	gates     []gate // of the functions, by number
+	gated     int    // calls that wait in them
+	ready     int    // idle and busy workers
+	busy      int    // leases
+	coldSince int64  // with ready == 0: since when
+	starts    int    // workers on their way
+	failures  int    // failed starts in a row
+	duds      int    // workers in a row that died idle before they answered a call
 	nextStart time.Time
 	// lastFailure is the last of them.
 	lastFailure     *udfgate.Error
@@ -229,6 +232,8 @@ func (p *Pool) open(ctx context.Context) error {
 	for _, f := range p.first.functions {
 		f.Pool, f.Version, f.Generation = p.config.Name, p.version, generation
 	}
+	p.gates = make([]gate, len(p.first.functions))
+	p.counters = make([]counters, len(p.first.functions))
 	p.join(w)
 	return nil
 }
@@ -264,28 +269,40 @@ func (p *Pool) Slots() *codec.Store { return p.slots }
 // With a call.OnError that keeps going, rows that failed are null, counted in
 // call.RowsFailed, and with OnErrorReject named in the answer's Errors.
 func (p *Pool) Invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+	if call.Function.Table {
+		return nil, named(udfgate.Errorf(udfgate.Internal, "wanted a scalar function, got one of tables"), call.Function)
+	}
 	if in.Rows == 0 {
 		return codec.EmptyAnswer(call.Function.Result), nil
 	}
-	answer, err := p.invoke(ctx, call, in)
+	answer, err := p.invoke(ctx, call, in, nil)
 	return answer, named(err, call.Function)
 }
 
-func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch, deliver Deliver) (*codec.Answer, error) {
 	call.Timeline.Off = call.Timeline.Off || p.config.BillOff
+	if err := checkRows(call.Function, in.Rows); err != nil {
+		return nil, err
+	}
 	c, err := p.newChunk(call, in)
 	if err != nil {
 		return nil, err
 	}
 	defer c.release()
 	call.SlotBytes += c.slotBytes()
+	waited, err := p.enter(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	defer p.exit(call.Function)
 	own := p.ownTimeout(call.Function)
 	for taker := 1; ; taker++ {
-		w, at, err := p.acquire(ctx, call)
+		w, at, err := p.acquire(ctx, call, waited)
 		if err != nil {
 			return nil, err
 		}
-		answer, err := p.cross(ctx, w, call, c, own, at)
+		waited = 0
+		answer, err := p.cross(ctx, w, call, c, own, at, deliver)
 		if _, untaken := errors.AsType[*notTaken](err); !untaken || taker == takersMax {
 			return answer, err
 		}
@@ -294,7 +311,7 @@ func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) 
 }
 
 // cross does one crossing in a leased worker, and ends the lease.
-func (p *Pool) cross(ctx context.Context, w *worker, call *udfgate.Call, c *chunk, own limit, at int64) (*codec.Answer, error) {
+func (p *Pool) cross(ctx context.Context, w *worker, call *udfgate.Call, c *chunk, own limit, at int64, deliver Deliver) (*codec.Answer, error) {
 	ended := false
 	defer func() {
 		if !ended { // a panic, which is answered further up: nobody knows what the worker is in the midst of
@@ -302,9 +319,9 @@ func (p *Pool) cross(ctx context.Context, w *worker, call *udfgate.Call, c *chun
 			p.release(w, true)
 		}
 	}()
-	answer, err := w.cross.run(ctx, call, c, own, at)
+	answer, err := w.cross.run(ctx, call, c, own, at, deliver)
 	ended = true
-	p.release(w, w.cross.booked)
+	p.release(w, w.cross.booked || w.cross.parts > 0)
 	return answer, err
 }
 
@@ -328,7 +345,7 @@ type Stats struct {
 // from the system.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
-	s := Stats{Idle: len(p.idle), Busy: p.busy, Starting: p.starts, QueueLen: p.queue.length}
+	s := Stats{Idle: len(p.idle), Busy: p.busy, Starting: p.starts, QueueLen: p.waiting()}
 	busy, alive, now := p.busyNS, p.aliveNS, clock.Now()
 	live := make([]*worker, 0, len(p.live))
 	for w := range p.live {
@@ -429,6 +446,7 @@ func (p *Pool) Close(ctx context.Context) {
 	for q := p.queue.pop(); q != nil; q = p.queue.pop() {
 		close(q.granted)
 	}
+	p.closeGates()
 	p.mu.Unlock()
 	if again {
 		p.running.Wait()

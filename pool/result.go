@@ -15,10 +15,12 @@ const (
 	resultBufferBytes  = 16
 	resultErrorBytes   = 24
 	resultBufferAlign  = 8
+	resultColumnsMax   = 3       // of a segment
 	resultBuffersMax   = 1 << 14 // of a column and those below it
 	errorClassBytesMax = 256
 	errorTextBytesMax  = codec.ErrorTextBytesMax
 	errorTraceBytesMax = 16 << 10
+	resultMore         = 1 // flag: a table function has more to come
 )
 
 // Statuses of a result segment.
@@ -43,16 +45,18 @@ type result struct {
 	bodyCPU, peak        int64
 	outArena             uint32
 	outBase, outUsed     int64
+	more                 bool // a table function has more to come
 	segments             []resultSegment
 }
 
 type resultSegment struct {
 	status  uint8
 	rows    int64
-	columns int                // of statusDone: 1, or 2 if rows failed
-	column  codec.ResultColumn // the values
-	failed  codec.ResultColumn // the second: texts of the failed rows
-	errors  []rowError
+	columns int // of statusDone
+	// The values; then, of a table, the rows that they came of; last, if rows
+	// failed, their texts.
+	column, second, third codec.ResultColumn
+	errors                []rowError
 }
 
 type rowError struct {
@@ -88,6 +92,7 @@ func (r *result) decodeFrom(payload []byte) error {
 		return err
 	}
 	nseg := int(binary.LittleEndian.Uint16(payload[80:]))
+	r.more = binary.LittleEndian.Uint16(payload[82:])&resultMore != 0
 	in := reader{b: payload[resultBytes:]}
 	if nseg*resultSegmentBytes > len(in.b) {
 		return broken("RESULT of %d bytes says %d segments", len(payload), nseg)
@@ -148,8 +153,8 @@ func (s *resultSegment) decodeFrom(in *reader, i int, used int64) error {
 	switch {
 	case s.status > statusTooLarge:
 		return broken("segment %d: unknown status %d", i, s.status)
-	case s.status == statusDone && s.columns != 1 && s.columns != 2:
-		return broken("segment %d is done: wanted 1 or 2 columns, got %d", i, s.columns)
+	case s.status == statusDone && (s.columns < 1 || s.columns > resultColumnsMax):
+		return broken("segment %d is done: wanted 1 to %d columns, got %d", i, resultColumnsMax, s.columns)
 	case s.status != statusDone && s.columns != 0:
 		return broken("segment %d of status %d: wanted no column, got %d", i, s.status, s.columns)
 	case s.status == statusFailed && nerr == 0:
@@ -158,7 +163,7 @@ func (s *resultSegment) decodeFrom(in *reader, i int, used int64) error {
 		return broken("segment %d: %d rows, the most is %d", i, rows, int64(codec.RowsMax))
 	}
 	s.rows = int64(rows)
-	columns := [...]*codec.ResultColumn{&s.column, &s.failed}
+	columns := [...]*codec.ResultColumn{&s.column, &s.second, &s.third}
 	for _, c := range columns[:s.columns] {
 		if err := s.decodeColumn(c, in, i, used); err != nil {
 			return err

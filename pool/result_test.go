@@ -38,7 +38,7 @@ func TestDecodeResult(t *testing.T) {
 			s.column.Buffers[1] != (codec.Buffer{Offset: 8, Length: 24}) || len(s.errors) != 0 {
 			t.Errorf("segment 0: got %+v", s)
 		}
-		if f := s.failed; s.columns != 2 || f.Form != codec.FormArrow || f.Nulls != 2 || len(f.Buffers) != 3 || f.Buffers[2] != (codec.Buffer{Offset: 56, Length: 6}) {
+		if f := s.second; s.columns != 2 || f.Form != codec.FormArrow || f.Nulls != 2 || len(f.Buffers) != 3 || f.Buffers[2] != (codec.Buffer{Offset: 56, Length: 6}) {
 			t.Errorf("segment 0: got errors %+v", s)
 		}
 		e := r.segments[1].errors
@@ -80,6 +80,10 @@ func FuzzDecodeResult(f *testing.F) {
 	one := goodResult()
 	one.segments[0].failed = nil
 	f.Add(one.bytes())
+	part := goodResult()
+	part.more, part.segments = true, part.segments[:1]
+	part.segments[0].index = &goResultColumn{form: 1, buffers: [][2]uint64{{0, 0}, {64, 12}}}
+	f.Add(part.bytes())
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var r result
 		if r.decodeFrom(payload) != nil {
@@ -100,7 +104,7 @@ func FuzzDecodeResult(f *testing.F) {
 			t.Fatalf("read %d bytes, wrote %d", len(payload), len(again))
 		}
 		for i := range r.segments {
-			for _, b := range slices.Concat(r.segments[i].column.Buffers, r.segments[i].failed.Buffers) {
+			for _, b := range slices.Concat(r.segments[i].column.Buffers, r.segments[i].second.Buffers, r.segments[i].third.Buffers) {
 				if b.Offset < 0 || b.Length < 0 || b.Offset+b.Length > r.outUsed {
 					t.Fatalf("buffer %+v outside %d bytes", b, r.outUsed)
 				}
@@ -113,14 +117,18 @@ func FuzzDecodeResult(f *testing.F) {
 func payloadOf(r *result) []byte {
 	out := &goResult{
 		recv: uint64(r.recv), send: uint64(r.send), decode: uint64(r.decode), body: uint64(r.body), encode: uint64(r.encode),
-		arena: r.outArena, base: uint64(r.outBase), used: uint64(r.outUsed),
+		arena: r.outArena, base: uint64(r.outBase), used: uint64(r.outUsed), more: r.more,
 	}
 	for i := range r.segments {
 		s := &r.segments[i]
 		g := goResultSegment{status: s.status, rows: uint64(s.rows), goResultColumn: columnOf(&s.column)}
 		if s.columns > 1 {
-			failed := columnOf(&s.failed)
-			g.failed = &failed
+			second := columnOf(&s.second)
+			g.index = &second
+		}
+		if s.columns > 2 {
+			third := columnOf(&s.third)
+			g.failed = &third
 		}
 		for _, e := range s.errors {
 			g.errors = append(g.errors, goRowError{uint64(e.row), goRaise{e.kind, string(e.class), string(e.text), string(e.trace)}})

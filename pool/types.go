@@ -85,6 +85,8 @@ func checkType(t *udfgate.Type) error {
 		return fmt.Errorf("type %s: wanted 1 to %d digits", t, digits)
 	case t.Size < 0:
 		return fmt.Errorf("type %s: wanted a size of at least 0", t)
+	case t.Kind == udfgate.FixedSizeList && t.Size == 0:
+		return fmt.Errorf("type %s: wanted lists of at least 1 item", t)
 	case t.Kind == udfgate.Time32 && t.Unit > udfgate.Millisecond, t.Kind == udfgate.Time64 && t.Unit < udfgate.Microsecond:
 		return fmt.Errorf("type %s: wanted s or ms of time32, us or ns of time64", t)
 	case t.Kind != udfgate.Struct && len(t.Children) != children:

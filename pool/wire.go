@@ -12,28 +12,32 @@ import (
 type frameType uint16
 
 const (
-	frameHello  frameType = 1
-	frameArena  frameType = 2
-	frameDrop   frameType = 3
-	frameLoad   frameType = 4
-	frameLoaded frameType = 5
-	frameCall   frameType = 6
-	frameResult frameType = 7
-	frameNeed   frameType = 8
-	frameRefuse frameType = 9
-	frameRecode frameType = 10
-	framePing   frameType = 11
-	framePong   frameType = 12
-	frameLog    frameType = 13
-	frameStats  frameType = 14
-	frameBye    frameType = 15
-	frameAST    frameType = 16
-	frameData   frameType = 17
+	frameHello   frameType = 1
+	frameArena   frameType = 2
+	frameDrop    frameType = 3
+	frameLoad    frameType = 4
+	frameLoaded  frameType = 5
+	frameCall    frameType = 6
+	frameResult  frameType = 7
+	frameNeed    frameType = 8
+	frameRefuse  frameType = 9
+	frameRecode  frameType = 10
+	framePing    frameType = 11
+	framePong    frameType = 12
+	frameLog     frameType = 13
+	frameStats   frameType = 14
+	frameBye     frameType = 15
+	frameAST     frameType = 16
+	frameData    frameType = 17
+	frameNext    frameType = 18
+	frameContext frameType = 19
+	frameCounts  frameType = 20
 )
 
 var frameNames = [...]string{
 	"0", "HELLO", "ARENA", "DROP", "LOAD", "LOADED", "CALL", "RESULT", "NEED",
 	"REFUSE", "RECODE", "PING", "PONG", "LOG", "STATS", "BYE", "AST", "DATA",
+	"NEXT", "CONTEXT", "COUNTS",
 }
 
 // String is the name on the protocol page.
@@ -58,7 +62,7 @@ const (
 )
 
 // known reports whether the page lists the type.
-func (t frameType) known() bool { return t >= frameHello && t <= frameData }
+func (t frameType) known() bool { return t >= frameHello && t <= frameCounts }
 
 // bytesMax is the most bytes after the header of such a frame.
 func (t frameType) bytesMax() uint32 {
@@ -225,4 +229,14 @@ func (l *link) relax() {
 		l.tail = copy(small, l.in[l.head:l.tail])
 		l.in, l.head = small, 0
 	}
+}
+
+// ahead is the type of the next frame as far as it has been read already,
+// which is left where it is; 0 if there is none.
+func (l *link) ahead() frameType {
+	f, _, err := l.parse()
+	if err != nil {
+		return 0 // the next read says so
+	}
+	return f.kind
 }

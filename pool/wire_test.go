@@ -100,8 +100,8 @@ func TestLink_refuses(t *testing.T) {
 		{"end within a payload", "0400000007000000050000000000000001", "unexpected EOF within a frame"},
 		{"too long", "01001000070000000500000000000000", "broke the protocol: RESULT of 1048577 bytes, the most is 1048576"},
 		{"much too long", "ffffffff050000000000000000000000", "broke the protocol: LOADED of 4294967295 bytes, the most is 16777216"},
-		{"unknown", "00000000120000000000000000000000", "broke the protocol: unknown frame type 18 of 0 bytes"},
-		{"unknown and too long", "01001000120000800000000000000000", "broke the protocol: frame type 18 of 1048577 bytes, the most is 1048576"},
+		{"unknown", "00000000150000000000000000000000", "broke the protocol: unknown frame type 21 of 0 bytes"},
+		{"unknown and too long", "01001000150000800000000000000000", "broke the protocol: frame type 21 of 1048577 bytes, the most is 1048576"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, far := socketPair(t)

@@ -17,7 +17,7 @@ const (
 	outBytesLarge = 16 << 20
 	// outIdle is how long a larger one is kept after its last large answer:
 	// replacing it costs both sides fresh pages.
-	outIdle = 10 * time.Second
+	outIdle = 5 * time.Second
 	// outArenaFirst begins the numbers of output arenas, which belong to one
 	// worker each; input arenas are numbered by the pool's store, from 1.
 	outArenaFirst = 1 << 31

@@ -1,6 +1,10 @@
 package server
 
-import "github.com/udfgate/udfgate"
+import (
+	"maps"
+
+	"github.com/udfgate/udfgate"
+)
 
 // What every bill of this part says of itself.
 const (
@@ -15,19 +19,60 @@ const billOffName = "UDFGATE_DEBUG=bill=off"
 // severalWorkers is the worker of a call whose batches ran in more than one.
 const severalWorkers = "several"
 
-// book adds a batch that has ended to the call's books. Called with mu held.
-func (x *exchange) book(w *walk) {
-	x.ledger.Add(&w.call.Timeline)
-	x.work.Add(w.call.Work)
-	addCall(&x.bill, &w.call)
+// booked is what of a batch is in the call's books: of one that is answered in
+// parts, what a backend had counted when the last part went. It is nothing of
+// all others until their end.
+type booked struct {
+	work                                        udfgate.Work
+	attempts, crossings, slotBytes, resultBytes int64
+	partition                                   udfgate.Partition // of the timelines of those parts
 }
 
-// addCall adds what a backend counted.
-func addCall(b *udfgate.Bill, c *udfgate.Call) {
-	b.Attempts += c.Attempts
-	b.Crossings += c.Crossings
-	b.SlotBytes += c.SlotBytes
-	b.ResultBytes += c.ResultBytes
+// book adds a batch that has ended, or a part of one that has been sent, to the
+// call's books. Called with mu held.
+func (x *exchange) book(w *walk) {
+	c, old := &w.call, &w.booked
+	x.ledger.Add(&c.Timeline)
+	x.work.Add(udfgate.Work{
+		BodyNS: c.Work.BodyNS - old.work.BodyNS, BodyCPUNS: c.Work.BodyCPUNS - old.work.BodyCPUNS,
+		ConversionWorkerNS:  c.Work.ConversionWorkerNS - old.work.ConversionWorkerNS,
+		ConversionGatewayNS: c.Work.ConversionGatewayNS - old.work.ConversionGatewayNS,
+		CrossingNS:          c.Work.CrossingNS - old.work.CrossingNS,
+	})
+	addCall(&x.bill, c, old)
+}
+
+// bookPart books a part that has been sent, and begins the time of the next one:
+// however many there are, the books hold the spans of one. Called with mu held.
+func (x *exchange) bookPart(w *walk) {
+	x.book(w)
+	c, old := &w.call, &w.booked
+	if w.x.headers.billPerBatch {
+		old.add(&c.Timeline)
+	}
+	old.work = c.Work
+	old.attempts, old.crossings, old.slotBytes, old.resultBytes = c.Attempts, c.Crossings, c.SlotBytes, c.ResultBytes
+	w.partBytes += w.sentBytes
+	now := c.Timeline.To
+	c.Timeline = udfgate.Timeline{From: now, Off: c.Timeline.Off}
+	x.from[w.number%WindowMax] = now
+	x.ledger.Settle(now)
+}
+
+// add adds the phases of a timeline. It adds up: no instant is in two of them.
+func (b *booked) add(t *udfgate.Timeline) {
+	p := t.Partition()
+	for i := range p {
+		b.partition[i] += p[i]
+	}
+}
+
+// addCall adds what a backend counted since old.
+func addCall(b *udfgate.Bill, c *udfgate.Call, old *booked) {
+	b.Attempts += c.Attempts - old.attempts
+	b.Crossings += c.Crossings - old.crossings
+	b.SlotBytes += c.SlotBytes - old.slotBytes
+	b.ResultBytes += c.ResultBytes - old.resultBytes
 	b.WorkerPeakBytes = max(b.WorkerPeakBytes, c.WorkerPeakBytes)
 	b.Cold = b.Cold || c.Cold
 	switch {
@@ -65,19 +110,57 @@ func (x *exchange) describe(b *udfgate.Bill) {
 	}
 }
 
-// batchBill is the bill of one batch as of now: it ends when its answer is
-// handed over, so its reply is waiting in order alone.
+// batchBill is the bill of one batch as of now: it ends when its answer, or the
+// last part of it, is handed over, so its reply is waiting in order, and the
+// sending of earlier parts.
 func (x *exchange) batchBill(w *walk, now int64) *udfgate.Bill {
 	b := &udfgate.Bill{
-		Rows: w.batch.Rows, RowsFailed: w.call.RowsFailed, Batches: 1,
-		BytesIn: w.messageBytes, BytesOut: w.sentBytes,
+		Rows: w.batch.Rows, RowsFailed: w.rowsFailed(), Batches: 1,
+		BytesIn: w.messageBytes, BytesOut: w.partBytes + w.sentBytes,
 	}
 	x.describe(b)
-	addCall(b, &w.call)
+	addCall(b, &w.call, &booked{})
 	timeline := w.call.Timeline
 	timeline.To = now
-	p := timeline.Partition()
-	b.SetPartition(&p)
+	all := w.booked
+	all.add(&timeline)
+	b.SetPartition(&all.partition)
 	b.SetWork(w.call.Work)
+	b.Counters = addCounts(maps.Clone(w.counts), w.call.Counts)
 	return b
+}
+
+// rowsFailed is how many rows of the batch have failed. A worker of somebody
+// else's may let one row of a table fail more than once.
+func (w *walk) rowsFailed() int64 { return min(w.call.RowsFailed, w.batch.Rows) }
+
+// count takes what the body counted for an answer, or a part of one, that has
+// been handed over. Over HTTP parts become one answer, which a failure takes
+// with it, so there they count with the last. Called with mu held.
+func (x *exchange) count(w *walk, last bool) {
+	told := w.call.Counts
+	w.counts = addCounts(w.counts, told)
+	w.call.Counts = nil
+	if x.dialect == dialectHTTP {
+		if !last {
+			return
+		}
+		told = w.counts
+	}
+	x.bill.Counters = addCounts(x.bill.Counters, told)
+	for name, n := range told {
+		x.route.series.Count(name, n)
+	}
+}
+
+// addCounts adds what is counted in more to sum, which is made if there is none
+// and something to add. A backend keeps no more than 32 names per function.
+func addCounts(sum, more map[string]int64) map[string]int64 {
+	if sum == nil && len(more) > 0 {
+		sum = make(map[string]int64, len(more))
+	}
+	for name, n := range more {
+		sum[name] += n
+	}
+	return sum
 }

@@ -21,6 +21,14 @@ type Backend interface {
 	// neither call nor the batch's struct beyond its return; a slot that
 	// somebody may still read is retained. The error is an *udfgate.Error.
 	Invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec.Answer, error)
+	// InvokeTable is Invoke for a table function, whose answer comes in parts:
+	// rows of the input row's index and the value, each part to be delivered
+	// in order, and nothing to be made of the next before deliver has
+	// returned, which has the part then. The last one says so; it may be
+	// empty. What call counts grows from part to part, but for Counts, which
+	// are a part's own; deliver takes them, and begins a new Timeline. An error
+	// of deliver ends the function and is returned as it is.
+	InvokeTable(ctx context.Context, call *udfgate.Call, in *codec.Batch, deliver func(part *codec.Answer, last bool) error) error
 	// Slots is where the batches for this backend must lie.
 	Slots() *codec.Store
 }

@@ -28,6 +28,7 @@ const WindowMax = 16
 type exchange struct {
 	server  *Server
 	stream  grpc.ServerStream
+	number  uint64 // of the stream, unique in the process
 	dialect string
 	ctx     context.Context
 	headers headers
@@ -35,7 +36,7 @@ type exchange struct {
 	finished chan struct{} // closed once the outcome is settled
 
 	// For the watch: when the SendMsg that runs now began, 0 if none runs, and
-	// when a message last came.
+	// when a message last came, or an answer last went.
 	sending, came atomic.Int64
 	out           outgoing
 
@@ -84,7 +85,7 @@ func (s *Server) handle(_ any, stream grpc.ServerStream) error {
 // client has all of it: a drain waits for that.
 func (s *Server) newExchange(stream grpc.ServerStream, dialect string) (*exchange, error) {
 	x := &exchange{
-		server: s, stream: stream, dialect: dialect, ctx: stream.Context(), finished: make(chan struct{}),
+		server: s, stream: stream, number: s.streams.Add(1), dialect: dialect, ctx: stream.Context(), finished: make(chan struct{}),
 	}
 	var err error
 	if x.headers, err = readHeaders(x.ctx); err != nil {
@@ -279,24 +280,34 @@ func (x *exchange) sends(w *walk) bool {
 	return true
 }
 
-// answered books a batch whose answer has been sent, and passes the turn on.
-func (x *exchange) answered(w *walk) {
+// answered books a batch whose answer has been sent, and passes the turn on; of
+// a part that is not the last it books the part alone. False if the call was over.
+func (x *exchange) answered(w *walk, last bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.sender = nil
 	if x.over { // it was booked as waiting
-		return
+		return false
 	}
-	w.addWaiting(clock.Now())
+	now := clock.Now()
+	x.came.Store(now)
+	w.addWaiting(now)
+	x.bill.BytesOut += w.sentBytes
+	x.count(w, last)
+	if !last {
+		x.bookPart(w)
+		return true
+	}
+	w.answered = true
 	x.book(w)
 	x.bill.Rows += w.batch.Rows
-	x.bill.RowsFailed += w.call.RowsFailed // only of rows that were answered
-	x.bill.BytesOut += w.sentBytes
+	x.bill.RowsFailed += w.rowsFailed() // only of rows that were answered
 	x.turn++
 	x.ledger.Settle(x.horizon())
 	wake(x.turns[x.turn%WindowMax])
 	wake(x.room)
 	x.check()
+	return true
 }
 
 // horizon is the earliest instant that a batch still to be booked can have
@@ -313,7 +324,7 @@ func (x *exchange) horizon() int64 {
 func (x *exchange) waitForRoom() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for x.next-x.turn >= int64(x.server.config.Window) && !x.over && x.failed == nil {
+	for x.next-x.turn >= x.window() && !x.over && x.failed == nil {
 		if x.room == nil {
 			x.room = make(chan struct{}, 1)
 		}
@@ -323,6 +334,17 @@ func (x *exchange) waitForRoom() bool {
 		x.mu.Lock()
 	}
 	return !x.over && x.failed == nil
+}
+
+// window is how many batches of the stream may be in flight. Those of a table
+// function run one after the other: while the client is in no hurry to read the
+// parts of one, a later one would hold a worker, perhaps the only one, and wait
+// for its turn. Called with mu held.
+func (x *exchange) window() int64 {
+	if x.route != nil && x.route.function.Table {
+		return 1
+	}
+	return int64(x.server.config.Window)
 }
 
 // arrive stamps a message that may be the next batch: with now, or with when

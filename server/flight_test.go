@@ -39,7 +39,7 @@ func TestGetFlightInfo(t *testing.T) {
 		}
 		md := schema.Metadata()
 		if diff := cmp.Diff(map[string]string{
-			"x-databend-udf-input-count": "1", "udfgate-volatility": "volatile", "udfgate-mode": "row",
+			"x-databend-udf-input-count": "1", "udfgate-volatility": "volatile", "udfgate-kind": "scalar", "udfgate-mode": "row",
 			"udfgate-version": "0123456789ab", "udfgate-path": "python", "udfgate-pool": "default",
 		}, md.ToMap()); diff != "" {
 			t.Error(diff)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -36,6 +37,7 @@ type body func(ctx context.Context, call *udfgate.Call, in *codec.Batch) (*codec
 type backend struct {
 	slots  *codec.Store
 	bodies map[string]body
+	tables map[string]table
 }
 
 func (b *backend) Slots() *codec.Store { return b.slots }
@@ -102,15 +104,19 @@ func function(name string) *udfgate.Function {
 // start runs a gateway until the test ends; what is in flight must then be gone.
 func start(t *testing.T, c Config, bodies map[string]body) *gateway {
 	t.Helper()
-	b := &backend{slots: codec.NewStore(codec.StoreConfig{}), bodies: bodies}
+	return startBackend(t, c, &backend{slots: codec.NewStore(codec.StoreConfig{}), bodies: bodies})
+}
+
+func startBackend(t *testing.T, c Config, b *backend) *gateway {
+	t.Helper()
 	var served []Served
-	names := make([]string, 0, len(bodies))
-	for name := range bodies {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(b.bodies)) {
 		served = append(served, Served{function(name), b})
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.tables)) {
+		f := function(name)
+		f.Table = true
+		served = append(served, Served{f, b})
 	}
 	table, err := NewCatalog(served)
 	if err != nil {
@@ -229,9 +235,12 @@ func ints(values ...int64) arrow.RecordBatch {
 	return array.NewRecordBatch(intSchema, []arrow.Array{b.NewArray()}, int64(len(values)))
 }
 
-// int64s is a copy of a batch's first column.
+// int64s is a copy of a batch's first column, of a table's second.
 func int64s(b arrow.RecordBatch) []int64 {
-	column, _ := b.Column(0).(*array.Int64)
+	column, ok := b.Column(0).(*array.Int64)
+	if !ok {
+		column, _ = b.Column(1).(*array.Int64)
+	}
 	return slices.Clone(column.Int64Values())
 }
 

@@ -48,6 +48,7 @@ func TestHTTPEndpoints(t *testing.T) {
 	c = g.open("ecko")
 	c.send(ints(1))
 	c.failure("NotFound", udfgate.NotFound, "echo")
+	g.until("receivers to end", func() bool { return g.budget.bytes() == 0 }) // they do so after the status has gone
 	for _, e := range []struct {
 		path string
 		code int

@@ -68,13 +68,18 @@ func checkContent(h http.Header) *refusal {
 	return nil
 }
 
+// bytesMax is the most that a text may have, and what errors call it.
+func (s *Server) bytesMax() (limit int64, name string) {
+	if s.config.InflightBytesMax < s.config.MessageBytesMax {
+		return s.config.InflightBytesMax, inflightBytesName
+	}
+	return s.config.MessageBytesMax, messageBytesName
+}
+
 // readBody reads a request to its end, with bytes from the budget. A body that
 // comes too slowly is broken off.
 func (s *Server) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) (*requestBody, *refusal) {
-	limit, name := s.config.MessageBytesMax, messageBytesName
-	if s.config.InflightBytesMax < limit {
-		limit, name = s.config.InflightBytesMax, inflightBytesName
-	}
+	limit, name := s.bytesMax()
 	if r.ContentLength > limit {
 		return nil, bodyTooLarge(fmt.Sprintf("body of %d bytes", r.ContentLength), name, limit)
 	}

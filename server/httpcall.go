@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/udfgate/udfgate"
@@ -41,6 +42,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request) {
 	}
 	defer body.release()
 	stream := &httpStream{ctx: ctx, route: route, body: body, came: clock.Now(), rowsMax: s.config.BatchRowsMax, bytesMax: s.config.MessageBytesMax}
+	stream.tableMax, stream.tableMaxName = s.bytesMax()
 	x, err := s.newExchange(stream, dialectHTTP)
 	if err != nil {
 		s.refuseHTTP(w, &refusal{err: udfgate.AsError(err)})
@@ -67,9 +69,9 @@ func (s *Server) answerCall(w http.ResponseWriter, x *exchange, stream *httpStre
 		s.setWriteDeadline(w, 0)
 		s.writeError(w, failed)
 		return
-	case ended != nil, stream.fault != nil: // neither can be: it would be a fault of this room's
+	case ended != nil: // it cannot be: there is no grpc that could have answered
 		s.setWriteDeadline(w, 0)
-		s.writeError(w, s.fail(udfgate.Errorf(udfgate.Internal, "the answer cannot be written as JSON: %v", stream.fault), noBatch))
+		s.writeError(w, s.fail(udfgate.AsError(ended), noBatch))
 		return
 	}
 	held := s.budget.resize(0, int64(cap(stream.rows)))
@@ -111,14 +113,12 @@ func (s *Server) refuseHTTP(w http.ResponseWriter, r *refusal) {
 	s.writeErrorAs(w, r.status, f)
 }
 
-// callContext is the request's as a stream's: what it asks for by headers is
-// the metadata of a Flight call under the same names.
+// callContext is the request's as a stream's: its headers are the metadata of a
+// Flight call under the same names.
 func callContext(r *http.Request) context.Context {
-	md := metadata.MD{}
-	for _, key := range knownHeaders {
-		if values := r.Header.Values(key); len(values) > 0 {
-			md[key] = values
-		}
+	md := make(metadata.MD, len(r.Header))
+	for key, values := range r.Header {
+		md[strings.ToLower(key)] = values
 	}
 	from := &peer.Peer{Addr: &net.UnixAddr{Net: "unix"}}
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {

@@ -287,7 +287,7 @@ func TestHTTPFunctions(t *testing.T) {
 	g := start(t, Config{}, map[string]body{"echo": echo, "more": echo})
 	code, text := g.get("/v1/functions", "")
 	want := `{"name":"echo","canonical":"geo.echo","signature":"echo(a int64) -> int64?","args":[{"name":"a","type":"int64","nullable":false}],` +
-		`"result":{"name":"echo","type":"int64","nullable":true},"mode":"row","on_error":"fail","volatility":"volatile","elementwise":false,` +
+		`"result":{"name":"echo","type":"int64","nullable":true},"kind":"scalar","mode":"row","on_error":"fail","volatility":"volatile","elementwise":false,` +
 		`"idempotent":false,"path":"python","version":"0123456789ab","pool":"default"}`
 	if code != 200 || !strings.HasPrefix(text, `{"functions":[`+want+`,{"name":"more"`) {
 		t.Errorf("got %d %s", code, text)

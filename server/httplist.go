@@ -16,6 +16,7 @@ type Description struct {
 	Signature   string             `json:"signature"`
 	Args        []FieldDescription `json:"args"`
 	Result      FieldDescription   `json:"result"`
+	Kind        string             `json:"kind"`
 	Mode        string             `json:"mode"`
 	OnError     string             `json:"on_error"`
 	Volatility  string             `json:"volatility"`
@@ -39,7 +40,7 @@ func Describe(c Catalog, f *udfgate.Function) Description {
 	d := Description{
 		Name: shownName(c, f), Canonical: f.Canonical(), Signature: f.Signature(),
 		Args: make([]FieldDescription, 0, len(f.Args)), Result: field(f.ResultField(f.OnError)),
-		Mode: string(f.Mode), OnError: string(cmp.Or(f.OnError, udfgate.OnErrorFail)), Volatility: string(f.Volatility),
+		Kind: kindOf(f), Mode: string(f.Mode), OnError: string(cmp.Or(f.OnError, udfgate.OnErrorFail)), Volatility: string(f.Volatility),
 		Elementwise: f.Elementwise, Idempotent: f.Idempotent,
 		Path: pathPython, Version: f.Version, Pool: f.Pool,
 	}

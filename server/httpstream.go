@@ -21,7 +21,11 @@ import (
 
 // renderer is a stream whose client does not take the messages of Flight. What
 // it makes of them is work on the answer, and booked as such.
-type renderer interface{ render(m *rawMsg) }
+type renderer interface {
+	render(m *rawMsg) error
+	// kept is the bytes that it keeps of what it has rendered.
+	kept() int64
+}
 
 // httpStream is a call over HTTP as a DoExchange of one batch: budget, queue,
 // ledger, bill and errors are those of every other call. It makes Flight's
@@ -34,12 +38,15 @@ type httpStream struct {
 	rowsMax  int64 // of a batch
 	bytesMax int64 // of a batch
 
+	// tableMax bounds the text of a table, whose answer is kept until its end.
+	tableMax     int64
+	tableMaxName string
+
 	received int // messages
 	trailer  metadata.MD
 
 	schema []byte // header of the message that answers the schema
 	rows   []byte // the answers, an element each
-	fault  error  // an answer could not be rendered
 }
 
 // SetHeader implements grpc.ServerStream; nobody sets any.
@@ -218,11 +225,20 @@ func (h *httpStream) SendMsg(m any) error {
 	return nil
 }
 
-// render appends the rows of an answer.
-func (h *httpStream) render(m *rawMsg) {
+// kept implements renderer.
+func (h *httpStream) kept() int64 { return int64(cap(h.rows)) }
+
+// render appends the rows of an answer, or of a part of one. How long a table is
+// only its body knows, so the text that is kept until its end has a bound.
+func (h *httpStream) render(m *rawMsg) error {
 	if err := h.appendRows(m); err != nil {
-		h.fault = err
+		return udfgate.Errorf(udfgate.Internal, "the answer cannot be written as JSON: %w", err)
 	}
+	if h.route.function.Table && int64(len(h.rows)) > h.tableMax {
+		return udfgate.Invalidf(udfgate.ShapeTooLarge, "answer of more than %d bytes is over %s %d; send fewer rows, or call it over Flight, where a table comes in parts",
+			h.tableMax, h.tableMaxName, h.tableMax)
+	}
+	return nil
 }
 
 func (h *httpStream) appendRows(m *rawMsg) error {
@@ -252,26 +268,39 @@ func (h *httpStream) appendRows(m *rawMsg) error {
 	if err != nil {
 		return err
 	}
-	h.rows = appendAnswers(h.rows, batch)
+	h.rows = appendAnswers(h.rows, batch, h.route.function.Table)
 	return nil
 }
 
-// appendAnswers appends an element per row, with commas between: the value, or with a column of
-// errors beside it an object of both.
-func appendAnswers(dst []byte, batch arrow.RecordBatch) []byte {
-	result := batch.Schema().Field(0)
+// appendAnswers appends an element per row, with commas between: the value, or
+// an object if there is more than the value: the input row of a table in front
+// of it, the error behind it.
+func appendAnswers(dst []byte, batch arrow.RecordBatch, table bool) []byte {
+	value := 0
+	if table {
+		value = 1
+	}
+	result, columns := batch.Schema().Field(value), int(batch.NumCols())
 	for i := range int(batch.NumRows()) {
 		if len(dst) > 0 {
 			dst = append(dst, ',')
 		}
-		if batch.NumCols() == 1 {
+		if columns == 1 {
 			dst = tabular.AppendFieldJSON(dst, result, batch.Column(0), i)
 			continue
 		}
-		dst = append(dst, `{"value":`...)
-		dst = tabular.AppendFieldJSON(dst, result, batch.Column(0), i)
-		dst = append(dst, `,"error":`...)
-		dst = tabular.AppendJSON(dst, batch.Column(1), i)
+		dst = append(dst, '{')
+		if table {
+			dst = append(dst, `"row":`...)
+			dst = tabular.AppendJSON(dst, batch.Column(0), i)
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `"value":`...)
+		dst = tabular.AppendFieldJSON(dst, result, batch.Column(value), i)
+		if columns > value+1 {
+			dst = append(dst, `,"error":`...)
+			dst = tabular.AppendJSON(dst, batch.Column(value+1), i)
+		}
 		dst = append(dst, '}')
 	}
 	return dst

@@ -34,7 +34,7 @@ func TestHTTPCall_nulls(t *testing.T) {
 	}
 	g.taking(udfgate.Type{Kind: udfgate.FixedSizeList, Children: items})
 	code, _, text = g.post("echo", `{"rows":[[[]]]}`)
-	if want := "arguments of a type that has no JSON here"; code != 400 || !strings.Contains(text, want) {
+	if want := "fixed_size_list of size 0, wanted at least 1"; code != 400 || !strings.Contains(text, want) {
 		t.Errorf("got %d %s\nwanted %s", code, text, want)
 	}
 }

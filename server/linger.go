@@ -58,8 +58,12 @@ func (x *exchange) lingers() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.failed != nil && x.gone == nil && !x.halfClosed && !x.server.watch.draining.Load() &&
-		(x.ahead || x.out.unsent.Load() > 0)
+		(x.ahead || x.blind() || x.out.unsent.Load() > 0)
 }
+
+// blind says that nobody has looked whether the client writes ahead: the batches
+// of a table function are read one at a time. Called with mu held.
+func (x *exchange) blind() bool { return x.route != nil && x.route.function.Table }
 
 // patient says whether to wait any longer.
 func (x *exchange) patient(began, now int64) bool {

@@ -219,10 +219,7 @@ func (x *exchange) reserve() *udfgate.Error {
 // admit checks the size of a message and turns the reservation into it.
 func (x *exchange) admit() *udfgate.Error {
 	in, config := x.in, &x.server.config
-	limit, name := config.MessageBytesMax, messageBytesName
-	if config.InflightBytesMax < limit {
-		limit, name = config.InflightBytesMax, inflightBytesName
-	}
+	limit, name := x.server.bytesMax()
 	if in.bytes > limit {
 		return udfgate.Invalidf(udfgate.ShapeTooLarge, "message of %d bytes is over %s %d; send smaller batches", in.bytes, name, limit)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -79,9 +80,9 @@ func (s *Server) resolve(name string) (*route, error) {
 		},
 	}
 	errorColumn := udfgate.Field{Name: errorColumnName, Type: udfgate.Type{Kind: udfgate.Utf8}, Nullable: true}
-	r.schemas.plain = schemaMessage(f.ResultField(f.OnError))
-	r.schemas.nulls = schemaMessage(f.ResultField(udfgate.OnErrorNull))
-	r.schemas.errors = schemaMessage(f.ResultField(udfgate.OnErrorReject), errorColumn)
+	r.schemas.plain = schemaMessage(resultFields(f, f.OnError))
+	r.schemas.nulls = schemaMessage(resultFields(f, udfgate.OnErrorNull))
+	r.schemas.errors = schemaMessage(append(resultFields(f, udfgate.OnErrorReject), errorColumn))
 	r.series = s.metrics.Function(f, r.name)
 	r.tally = s.tallies.of(f)
 	kept, _ := s.routes.LoadOrStore(f, r)
@@ -91,8 +92,17 @@ func (s *Server) resolve(name string) (*route, error) {
 // errorColumnName is the field of answers that says why a row was rejected.
 const errorColumnName = "error"
 
+// resultFields is the columns that a call answers: one, or of a table function
+// the input row and the value.
+func resultFields(f *udfgate.Function, how udfgate.OnError) []udfgate.Field {
+	if f.Table {
+		return []udfgate.Field{udfgate.RowField(), f.ResultField(how)}
+	}
+	return []udfgate.Field{f.ResultField(how)}
+}
+
 // schemaMessage is the FlightData message of a schema.
-func schemaMessage(fields ...udfgate.Field) mem.Buffer {
+func schemaMessage(fields []udfgate.Field) mem.Buffer {
 	header := codec.AppendSchemaMessage(nil, udfgate.Schema{Fields: fields})
 	return mem.SliceBuffer(codec.AppendFlightData(nil, nil, header, nil, -1))
 }
@@ -109,14 +119,22 @@ func (r *route) schema(h *headers) mem.Buffer {
 	}
 }
 
+// kindOf is what a FlightInfo and a Description call the function.
+func kindOf(f *udfgate.Function) string {
+	if f.Table {
+		return "table"
+	}
+	return "scalar"
+}
+
 // infoSchema is the schema in a FlightInfo: inputs, then the output.
 func infoSchema(f *udfgate.Function) udfgate.Schema {
-	fields := make([]udfgate.Field, 0, len(f.Args)+1)
-	fields = append(append(fields, f.Args...), f.ResultField(f.OnError))
+	fields := slices.Concat(f.Args, resultFields(f, f.OnError))
 	return udfgate.Schema{Fields: fields, Metadata: []udfgate.KeyValue{
 		{Key: "x-databend-udf-input-count", Value: strconv.Itoa(len(f.Args))},
 		{Key: "udfgate-volatility", Value: string(f.Volatility)},
 		{Key: "udfgate-mode", Value: string(f.Mode)},
+		{Key: "udfgate-kind", Value: kindOf(f)},
 		{Key: "udfgate-version", Value: f.Version},
 		{Key: "udfgate-path", Value: pathPython},
 		{Key: "udfgate-pool", Value: f.Pool},

@@ -56,7 +56,7 @@ type Config struct {
 	NotReadingTimeout time.Duration
 
 	// Window is how many batches of one stream may be in flight, at most
-	// WindowMax. More than the backend runs at once only queue there; more
+	// WindowMax; of a table function it is one. More than the backend runs at once only queue there; more
 	// than WindowDefault let one stream crowd out the others [WindowDefault].
 	Window int
 	// StreamsMax bounds the streams of one connection [1000].
@@ -215,7 +215,8 @@ type Server struct {
 	routes  sync.Map // *udfgate.Function → *route
 	tallies *tallies
 	names   descriptorNames
-	calls   atomic.Uint64
+	calls   atomic.Uint64 // batches handed to a backend
+	streams atomic.Uint64 // calls that have come
 
 	principals principals
 

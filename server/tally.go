@@ -185,6 +185,7 @@ type sumJSON struct {
 	OtherNS        int64            `json:"other_ns"`
 	IdleNS         int64            `json:"idle_ns"`
 	Work           udfgate.BillWork `json:"work"`
+	Counters       map[string]int64 `json:"counters,omitempty"`
 }
 
 // add adds up what can be: counts, phases and work, but no peaks and names.
@@ -217,6 +218,7 @@ func (sum *sumJSON) add(b *udfgate.Bill) {
 	sum.Work.ConversionWorkerNS += b.Work.ConversionWorkerNS
 	sum.Work.ConversionGatewayNS += b.Work.ConversionGatewayNS
 	sum.Work.CrossingNS += b.Work.CrossingNS
+	sum.Counters = addCounts(sum.Counters, b.Counters)
 }
 
 // read is the tally at one instant: no call is counted in part.
@@ -224,6 +226,7 @@ func (t *tally) read() totalsJSON {
 	t.mu.Lock()
 	calls, cold, ok, sum, outcomes := t.calls, t.cold, t.ok, t.sum, maps.Clone(t.outcomes)
 	percentiles := percentilesJSON{t.wall.read(), t.queue.read(), t.body.read()}
+	sum.Counters = maps.Clone(sum.Counters)
 	t.mu.Unlock()
 	told := totalsJSON{Calls: calls, CallsCold: cold, Outcomes: map[string]int64{}, Sum: sum, Percentiles: percentiles}
 	if ok > 0 {

@@ -63,4 +63,5 @@ FUNCTIONS: dict[str, Function] = {
     "days": Function(days, ["VARCHAR"], "INT"),
     "identity": Function(identity, ["BYTEA"], "BYTEA"),
     "noop": Function(noop, ["BIGINT"], "BIGINT"),
+    "noop_arrow": Function(noop, ["BIGINT"], "BIGINT"),  # udfgate and plain-vector hand the whole column back
 }

@@ -11,7 +11,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 SUBJECT = "udfgate"
-PLAIN, ARROW = "plain-row", "arrow-udf"
+PLAIN, VECTOR, ARROW, DATABEND = "plain-row", "plain-vector", "arrow-udf", "databend"
+
+# Functions of whole columns: a gateway of their own serves them, on an interpreter that has pyarrow.
+COLUMNS = ("noop_arrow",)
 
 
 class Cell(NamedTuple):
@@ -28,22 +31,25 @@ class Cell(NamedTuple):
     callers: int
     kind: str
     arrow: float | None = None  # least ratio of rows/s to arrow-udf
-    plain: float | None = None  # least ratio of rows/s to plain-row
-    limit: float | None = None  # largest believable ratio to plain-row
+    plain: float | None = None  # least ratio of rows/s to plain
+    limit: float | None = None  # largest believable ratio to plain
+    databend: float | None = None  # least ratio of rows/s to databend
+    base: str = PLAIN  # which bare server plain and limit are of
 
     @property
     def key(self) -> str:
         return f"{self.function} {self.rows} x{self.callers} {self.kind}"
 
     def goals(self) -> list[tuple[str, float]]:
-        return [(n, g) for n, g in ((ARROW, self.arrow), (PLAIN, self.plain)) if g is not None]
+        goals = ((ARROW, self.arrow), (self.base, self.plain), (DATABEND, self.databend))
+        return [(name, goal) for name, goal in goals if goal is not None]
 
 
 CELLS: list[Cell] = [
     Cell("1", "gcd", 1, 1, "call", 0.95, 0.90, 1.0),
     Cell("1", "noop", 1, 1, "call", 0.95, 0.90, 1.0),
     Cell("2", "gcd", 1, 16, "call", 1.6, 1.4, 1.7),
-    Cell("3", "gcd", 1024, 1, "call", 1.75, 1.0, 1.09),
+    Cell("3, 17", "gcd", 1024, 1, "call", 1.75, 1.0, 1.09, databend=40),
     Cell("4", "gcd", 1024, 4, "call", 2.6, 1.4, 2.0),
     Cell("4", "gcd", 1024, 16, "call", 2.6, 1.4, 2.0),
     Cell("5", "gcd", 8192, 16, "call", 4.5, 1.6, 2.2),
@@ -52,6 +58,8 @@ CELLS: list[Cell] = [
     Cell("8", "clean", 65536, 1, "call", 3.0, 1.05, 1.19),
     Cell("10", "days", 1024, 1, "call", 1.25, 0.98, 1.05),
     Cell("11", "identity", 65536, 1, "call", 3.3, 1.0, 1.25),
+    Cell("12", "noop_arrow", 65536, 1, "call", 15, 0.55, 0.75, base=VECTOR),
+    Cell("13", "noop_arrow", 1024, 1, "call", 1.5, 0.80, 0.85, base=VECTOR),
     Cell("14", "noop", 1, 1, "stream", None, 0.55, 0.75),
     Cell("15", "gcd", 1024, 1, "stream", 2.0, 0.90, 1.0),
     Cell("15", "gcd", 1024, 4, "stream", 3.0, 1.35, 1.6),
@@ -76,7 +84,11 @@ MORE: list[Cell] = [
 ]
 
 # Just enough to show that every part works.
-SMOKE: list[Cell] = [Cell("-", "gcd", 1, 1, "call"), Cell("-", "clean", 1024, 2, "stream")]
+SMOKE: list[Cell] = [
+    Cell("-", "gcd", 1, 1, "call"),
+    Cell("-", "clean", 1024, 2, "stream"),
+    Cell("-", "noop_arrow", 1024, 1, "call"),
+]
 
 
 class CpuGoal(NamedTuple):
@@ -99,6 +111,10 @@ MEMORY_WORKERS = 2  # the memory goal is for a gateway with this many workers, a
 MEMORY_RATIO = 0.5  # of arrow-udf's
 EMPTY_WORKER_MIB = 6.0  # a worker that serves empty.py
 START_RATIO = 0.6  # of arrow-udf's time from start to first answer
+LARGE_ROWS = 12_500_000  # of int64: a batch of 100 MB
+LARGE_RATIOS = {VECTOR: 2.0, ARROW: 0.2}  # of their time with it
+LARGE_KEPT_MIB = 32.0  # more than before, once it has rested
+LARGE_REST = 10.0  # seconds
 
 
 def chosen(cells: Iterable[Cell], words: list[str]) -> list[Cell]:

@@ -37,9 +37,9 @@ def connect(address: str) -> flight.FlightClient:
     return flight.connect(f"grpc://{address}", generic_options=OWN_CONNECTION)
 
 
-def call(client: flight.FlightClient, function: str, batch: pa.RecordBatch) -> pa.Table:
-    """One DoExchange with one batch."""
-    options = flight.FlightCallOptions(timeout=CALL_LIMIT)
+def call(client: flight.FlightClient, function: str, batch: pa.RecordBatch, limit: float = CALL_LIMIT) -> pa.Table:
+    """One DoExchange with one batch. limit: seconds."""
+    options = flight.FlightCallOptions(timeout=limit)
     writer, reader = client.do_exchange(flight.FlightDescriptor.for_path(function), options)
     with writer:
         writer.begin(batch.schema)

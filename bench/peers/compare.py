@@ -29,7 +29,7 @@ import inputs
 import pyarrow as pa
 import pyarrow.flight as flight
 import setup
-from cells import CELLS, MORE, PLAIN, SMOKE, SUBJECT, Cell, chosen
+from cells import CELLS, COLUMNS, LARGE_REST, LARGE_ROWS, MORE, PLAIN, SMOKE, SUBJECT, Cell, chosen
 from client import Target, Unsupported, call, connect
 from processes import cpu_between, cpu_seconds, memory, noise, noise_line
 from servers import NAMES, Launcher, Server
@@ -37,6 +37,7 @@ from servers import NAMES, Launcher, Server
 VERIFY_ROWS = (300, 5000)  # within one block of a worker, and across blocks
 WARM_SECONDS = 0.1  # long enough for a gateway to start its other workers
 SLICE_LIMIT = 0.8  # a server that needs longer for one round of calls is left out of the cell
+LARGE_LIMIT = 120.0  # seconds for one call with the large batch
 START_SECONDS_MAX = 30  # for a second worker
 FIXED_COST_ROWS = 256  # below so many rows the fixed cost of a call hides the speed per row
 
@@ -49,15 +50,27 @@ Result = dict[str, Any]
 class Running:
     """A started server, its client side and its speed so far."""
 
-    def __init__(self, name: str, launcher: Launcher) -> None:
+    def __init__(self, name: str, launcher: Launcher, server: Server | None = None) -> None:
         self.name = name
-        self.server: Server = launcher.start(name)
+        self.server: Server = server or launcher.start(name)
         self.target = Target(name, self.server.address)
         self.best: dict[str, float] = {}  # function -> most rows/s seen
+        self._launcher = launcher
+        self._columns: Running | None = None
+
+    def of(self, function: str) -> Running:
+        """What serves the function: for one over whole columns udfgate has a second server, started by its first call."""
+        if self.name != SUBJECT or function not in COLUMNS:
+            return self
+        if self._columns is None:
+            self._columns = Running(self.name, self._launcher, self._launcher.start_columns())
+        return self._columns
 
     def close(self) -> None:
         self.target.close()
         self.server.close()
+        if self._columns is not None:
+            self._columns.close()
 
     def too_slow(self, cell: Cell) -> bool:
         best = self.best.get(cell.function)
@@ -79,6 +92,7 @@ class Tally:
         self.wall = self.server_cpu = self.client_cpu = 0.0
 
     def slice(self, running: Running, cell: Cell, seconds: float) -> None:
+        running = running.of(cell.function)
         before, own = cpu_seconds(running.server.pids()), time.process_time()
         got = running.target.run(cell, seconds)
         self.client_cpu += time.process_time() - own
@@ -119,7 +133,7 @@ def measure(all_running: list[Running], cell: Cell, seconds: float, rounds: int)
             if running.too_slow(cell):
                 results[running.name] = {"skipped": f"one round of calls takes longer than {SLICE_LIMIT} s"}
                 continue
-            running.target.run(cell, WARM_SECONDS)
+            running.of(cell.function).target.run(cell, WARM_SECONDS)
             able.append(running)
         except Unsupported as e:
             results[running.name] = {"skipped": f"not offered: {e}"}
@@ -152,7 +166,7 @@ def verify(all_running: list[Running], functions: list[str]) -> int:
             for running in all_running:
                 started = time.perf_counter()
                 try:
-                    got = running.target.answer(function, rows)
+                    got = running.of(function).target.answer(function, rows)
                 except Unsupported:
                     continue
                 except FAILURES as e:
@@ -211,6 +225,34 @@ def measure_empty_worker(launcher: Launcher) -> Result:
     return {"pss_mib": max(w.pss for w in workers), "rss_mib": max(w.rss for w in workers)}
 
 
+def measure_large(launcher: Launcher, names: list[str], rows: int, rest: float) -> dict[str, Result]:
+    """A large batch through noop_arrow, twice, on servers of their own: seconds, and memory before and a while after."""
+    small = inputs.batch("noop_arrow", 1024)
+    large = pa.RecordBatch.from_arrays([pa.repeat(pa.scalar(1, pa.int64()), rows)], names=[""])
+    found: dict[str, Result] = {}
+    for name in names:
+        server = launcher.start_columns() if name == SUBJECT else launcher.start(name)
+        with closing(server), connect(server.address) as client:
+            try:
+                for _ in range(8):
+                    call(client, "noop_arrow", small)
+                before = sum(m.pss for m in memory(server.pids()))
+                took = []
+                for _ in range(2):
+                    started = time.perf_counter()
+                    if call(client, "noop_arrow", large, LARGE_LIMIT).num_rows != rows:
+                        raise RuntimeError("rows are missing")
+                    took.append(time.perf_counter() - started)
+            except FAILURES as e:
+                found[name] = {"failed": reason(e)}
+                continue
+            after = sum(m.pss for m in memory(server.pids()))
+            time.sleep(rest)
+            rested = sum(m.pss for m in memory(server.pids()))
+        found[name] = {"seconds": min(took), "before_mib": before, "after_mib": after, "kept_mib": rested - before}
+    return found
+
+
 def measure_memory(running: Running) -> Result:
     first, *rest = memory(running.server.pids())
     return {
@@ -234,6 +276,12 @@ def machine(launcher: Launcher, names: list[str]) -> Result:
         answer = subprocess.run(launcher.version_command(), capture_output=True, text=True, check=True)
         found["udfgate"] = answer.stdout.strip()
     return found
+
+
+def large_line(seen: Result) -> str:
+    if "failed" in seen:
+        return f"  {seen['failed']}"
+    return f"{seen['seconds']:>8.3f} s, {seen['kept_mib']:+.0f} MiB afterwards"
 
 
 def base_of(names: list[str]) -> str:
@@ -271,6 +319,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--starts", type=int, default=5, help="starts per server; 0 leaves the start and the empty worker out"
     )
+    parser.add_argument("--large", type=int, default=LARGE_ROWS, help="rows of the large batch; 0 leaves it out")
     parser.add_argument("--udfgate", default=str(setup.CHECKOUT / "bin" / "udfgate"), metavar="PATH")
     parser.add_argument(
         "--python", default=setup.base_python(), metavar="PATH", help="interpreter of udfgate's workers"
@@ -280,6 +329,7 @@ def parse() -> argparse.Namespace:
     args = parser.parse_args()
     if args.smoke:
         args.targets, args.seconds, args.rounds, args.starts = f"{SUBJECT},{PLAIN}", 0.1, 1, 0
+        args.large = min(args.large, 100_000)
     return args
 
 
@@ -308,6 +358,10 @@ def main() -> int:
         if SUBJECT in names:
             run["empty_worker"] = measure_empty_worker(launcher)
             print(f"worker of an empty module: {run['empty_worker']['pss_mib']:.1f} MiB")
+    if args.large:
+        run["large"] = measure_large(launcher, names, args.large, 0.1 if args.smoke else LARGE_REST)
+        for name, seen in run["large"].items():
+            print(f"batch of {args.large} int64: {name:<14}{large_line(seen)}", flush=True)
     with ExitStack() as stack:
         all_running = []
         for name in names:

@@ -60,7 +60,7 @@ def columns(name: str, rows: int) -> list[list[Any]]:
         return [[_date(rng) for _ in range(rows)]]
     if name == "identity":
         return [[rng.randbytes(64) for _ in range(rows)]]
-    if name == "noop":
+    if name in ("noop", "noop_arrow"):
         return [[rng.getrandbits(62) for _ in range(rows)]]
     raise KeyError(name)
 

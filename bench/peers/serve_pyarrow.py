@@ -47,6 +47,7 @@ def vector_forms() -> dict[str, Run]:
         "days": days,
         "identity": lambda column: column,
         "noop": lambda column: column,
+        "noop_arrow": lambda column: column,
     }
 
 

@@ -117,7 +117,11 @@ class Launcher:
             port = probe.getsockname()[1]
         return Server(name, [self.interpreter(name), str(HERE / program), f"127.0.0.1:{port}", *arguments], port=port)
 
-    def start_udfgate(self, file: str, *flags: str) -> Server:
+    def start_columns(self) -> Server:
+        """The gateway of functions over whole columns."""
+        return self.start_udfgate("columns.py", python=sys.executable if self._own else setup.python_of("ref"))
+
+    def start_udfgate(self, file: str, *flags: str, python: str = "") -> Server:
         ready = Path(tempfile.mkdtemp(prefix="bench-ready-"), "ready.json")
         return Server(
             "udfgate",
@@ -132,7 +136,7 @@ class Launcher:
                 "--ready-file",
                 str(ready),
                 "--python",
-                self._python,
+                python or self._python,
                 *flags,
             ],
             ready=ready,

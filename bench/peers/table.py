@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import cells
-from cells import ARROW, CELLS, MORE, PLAIN, SMOKE, SUBJECT, Cell
+from cells import ARROW, CELLS, DATABEND, MORE, PLAIN, SMOKE, SUBJECT, Cell
 
 Run = dict[str, Any]
 
@@ -106,14 +106,18 @@ def print_speed(report: Report, measured: list[Cell]) -> None:
         f"× {PLAIN}",
         "goal",
         "limit",
+        f"× {DATABEND}",
+        "goal",
         "result",
     )
     for cell in measured:
         if not cell.goals():
             continue
-        ratios = {base: report.cell_ratio(cell.key, SUBJECT, base, "rows_s") for base in (ARROW, PLAIN)}
+        bases = (ARROW, cell.base, DATABEND)
+        ratios = {base: report.cell_ratio(cell.key, SUBJECT, base, "rows_s") for base in bases}
         result = report.verdict((base, at_least(ratios[base], goal)) for base, goal in cell.goals())
-        if result == "pass" and cell.limit and ratios[PLAIN] and statistics.median(ratios[PLAIN]) > cell.limit:
+        plain = ratios[cell.base]
+        if result == "pass" and cell.limit and plain and statistics.median(plain) > cell.limit:
             result += ", above the limit"
         p50 = report.cell(cell.key, SUBJECT, "least_p50_us")
         row(
@@ -125,9 +129,11 @@ def print_speed(report: Report, measured: list[Cell]) -> None:
             f"{min(p50):.0f}" if p50 else "–",
             ratio_text(ratios[ARROW]),
             goal_text(cell.arrow),
-            ratio_text(ratios[PLAIN]),
+            ratio_text(plain) + ("" if cell.base == PLAIN else f" of {cell.base}"),
             goal_text(cell.plain),
             goal_text(cell.limit, "≤"),
+            ratio_text(ratios[DATABEND]) if cell.databend else "–",
+            goal_text(cell.databend),
             result,
         )
 
@@ -185,6 +191,41 @@ def print_memory_and_start(report: Report) -> None:
     )
 
 
+def print_large(report: Report) -> None:
+    """The batch of 100 MB: time beside the others, and what is still held a while after it."""
+    mine = report.over_runs(lambda run: run["large"][SUBJECT]["seconds"])
+    kept = report.over_runs(lambda run: run["large"][SUBJECT]["kept_mib"])
+    if not mine:
+        return
+    head("a batch of 100 MB", SUBJECT, "the other", "ratio", "goal", "result")
+    for name, goal in cells.LARGE_RATIOS.items():
+        other = report.over_runs(lambda run, name=name: run["large"][name]["seconds"])
+        ratios = report.over_runs(
+            lambda run, name=name: run["large"][SUBJECT]["seconds"] / run["large"][name]["seconds"]
+        )
+        row(
+            f"seconds, beside {name}",
+            f"{min(mine):.3f}",
+            f"{min(other):.3f}" if other else "–",
+            ratio_text(ratios),
+            goal_text(goal, "≤"),
+            report.verdict([(name, at_most(ratios, goal))]),
+        )
+    others = [
+        f"{name} {statistics.median(found):+.0f}"
+        for name in cells.LARGE_RATIOS
+        if (found := report.over_runs(lambda run, name=name: run["large"][name]["kept_mib"]))
+    ]
+    row(
+        f"MiB more than before, {cells.LARGE_REST:g} s later",
+        f"{statistics.median(kept):+.0f}",
+        ", ".join(others) or "–",
+        "–",
+        f"≤ +{cells.LARGE_KEPT_MIB:g}",
+        report.verdict([("itself", at_most(kept, cells.LARGE_KEPT_MIB))]),
+    )
+
+
 def least(*columns: list[float]) -> list[str]:
     return [f"{min(found):.0f}" if found else "–" for found in columns]
 
@@ -235,6 +276,7 @@ def main() -> int:
     print_speed(report, measured)
     print_cpu(report)
     print_memory_and_start(report)
+    print_large(report)
     print_all(report, measured, list(dict.fromkeys(n for run in runs for n in run["targets"])))
     print(f"\n{report.met} goals met, {report.missed} missed, {report.unknown} not measured.\n")
     print_noise(runs)

@@ -13,7 +13,8 @@
 // Call sends one batch and waits for its answer. Stream sends many over one
 // call, and may read answers while it still writes; Stream.Exchange does both
 // at once and cannot deadlock. Columns are bound to arguments by position, and
-// their types must be those of Client.Function's Args.
+// their types must be those of Client.Function's Args. CallTable and StreamTable
+// are the same for table functions, whose answers come in parts.
 //
 // # Options
 //

@@ -219,7 +219,7 @@ func TestFunctions(t *testing.T) {
 	for _, f := range list {
 		names = append(names, f.Name)
 	}
-	if d := cmp.Diff([]string{"gcd", "double", "picky", "nap", "hold", "crash"}, names); d != "" {
+	if d := cmp.Diff([]string{"gcd", "double", "picky", "nap", "hold", "crash", "series", "halves", "naps"}, names); d != "" {
 		t.Error(d)
 	}
 	f, err := c.Function(t.Context(), "gcd")

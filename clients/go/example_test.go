@@ -67,6 +67,31 @@ func ExampleStream_Exchange() {
 	// 2 batches
 }
 
+// A table function's rows, in parts as they come.
+func ExampleClient_CallTable() {
+	ctx := context.Background()
+	gate, err := client.Connect(ctx, shared.addr)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer gate.Close()
+
+	for part, err := range gate.CallTable(ctx, "series", batch(2, 0, 1)) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for i, row := range part.Rows.Int32Values() {
+			fmt.Println("row", row, "gave", part.Values.ValueStr(i))
+		}
+	}
+	// Output:
+	// row 0 gave 0
+	// row 0 gave 1
+	// row 2 gave 0
+}
+
 // What went wrong, and for whom to mend.
 func ExampleError() {
 	ctx := context.Background()

@@ -18,7 +18,11 @@ import (
 // error of the source ends the call and is what the loop gets. An error is the
 // last thing that is yielded. Leaving the loop early gives the call up.
 func (s *Stream) Exchange(batches iter.Seq2[arrow.RecordBatch, error]) iter.Seq2[*Result, error] {
-	return func(yield func(*Result, error) bool) {
+	return exchange(s, batches, s.Results())
+}
+
+func exchange[T any](s *Stream, batches iter.Seq2[arrow.RecordBatch, error], answers iter.Seq2[*T, error]) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
 		all, done := false, make(chan struct{})
 		go func() {
 			defer close(done)
@@ -28,11 +32,11 @@ func (s *Stream) Exchange(batches iter.Seq2[arrow.RecordBatch, error]) iter.Seq2
 			s.Close()
 			<-done
 		}()
-		for result, err := range s.Results() {
+		for answer, err := range answers {
 			if cause := s.inputError(); err != nil && cause != nil {
 				err = cause // the rest is its effect
 			}
-			if !yield(result, err) || err != nil {
+			if !yield(answer, err) || err != nil {
 				return
 			}
 		}

@@ -16,9 +16,14 @@ import (
 type Function struct {
 	// Name is the shortest name that is unique in the gateway, from Function the
 	// one that was asked for.
-	Name       string
-	Args       []arrow.Field
-	Result     arrow.Field
+	Name string
+	Args []arrow.Field
+	// Result is what the function answers for a row, a table function for each
+	// row of the table.
+	Result arrow.Field
+	// Table says that it answers any number of rows per row: CallTable and
+	// StreamTable call it, Call and Stream the others.
+	Table      bool
 	Mode       string
 	Volatility string
 	Version    string
@@ -26,7 +31,16 @@ type Function struct {
 	Path, Pool string
 }
 
-// Signature is the function as people write it: name(a int64, b list<utf8>?) -> int64.
+// Kind is "table" or "scalar".
+func (f *Function) Kind() string {
+	if f.Table {
+		return "table"
+	}
+	return "scalar"
+}
+
+// Signature is the function as people write it: name(a int64, b list<utf8>?) -> int64,
+// or -> table of int64.
 func (f *Function) Signature() string {
 	s := f.Name + "("
 	for i, a := range f.Args {
@@ -35,7 +49,11 @@ func (f *Function) Signature() string {
 		}
 		s += a.Name + " " + typeName(a)
 	}
-	return s + ") -> " + typeName(f.Result)
+	s += ") -> "
+	if f.Table {
+		s += "table of "
+	}
+	return s + typeName(f.Result)
 }
 
 func typeName(f arrow.Field) string {
@@ -95,7 +113,8 @@ func (c *Client) Function(ctx context.Context, name string) (*Function, error) {
 }
 
 // parseFunction reads the arrow-udf form: the schema holds the arguments, then
-// the result; total_records counts the arguments.
+// the result, in front of which a table function has the column row;
+// total_records counts the arguments.
 func parseFunction(info *flight.FlightInfo) (Function, error) {
 	path := info.GetFlightDescriptor().GetPath()
 	if len(path) == 0 {
@@ -103,11 +122,16 @@ func parseFunction(info *flight.FlightInfo) (Function, error) {
 	}
 	schema, err := flight.DeserializeSchema(info.GetSchema(), memory.DefaultAllocator)
 	if err != nil {
-		return Function{}, fmt.Errorf("flight info of %s: schema: %w", path[0], err)
+		return Function{}, fmt.Errorf("flight info of %s: schema: %w", path[0], arrowtype.Misread(err))
 	}
 	fields, args := schema.Fields(), info.GetTotalRecords()
 	if args < 0 || args >= int64(len(fields)) {
 		return Function{}, fmt.Errorf("flight info of %s: wanted %d arguments and a result, got %d columns", path[0], args, len(fields))
+	}
+	result := fields[args:]
+	table := isTable(result)
+	if table {
+		result = result[1:]
 	}
 	md := schema.Metadata()
 	get := func(key string) string {
@@ -115,7 +139,7 @@ func parseFunction(info *flight.FlightInfo) (Function, error) {
 		return v
 	}
 	return Function{
-		Name: path[0], Args: fields[:args], Result: fields[args],
+		Name: path[0], Args: fields[:args], Result: result[0], Table: table,
 		Mode: get("udfgate-mode"), Volatility: get("udfgate-volatility"), Version: get("udfgate-version"),
 		Path: get("udfgate-path"), Pool: get("udfgate-pool"),
 	}, nil

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -13,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/internal/arrowtype"
 )
 
 // errorColumn is the name of the column that holds rejected rows' errors.
@@ -35,6 +37,7 @@ type Stream struct {
 	closed bool
 
 	// The receiving side's.
+	table  bool // of a TableStream
 	read   *flight.Reader
 	schema *arrow.Schema
 	end    error
@@ -47,9 +50,14 @@ type Stream struct {
 
 // Stream opens a call to a function. The schema is what every batch has; its
 // columns are bound to the arguments by position. Close the Stream, unless it is
-// read to its end.
+// read to its end. A table function takes a StreamTable instead.
 func (c *Client) Stream(ctx context.Context, name string, schema *arrow.Schema, opts ...Option) (*Stream, error) {
+	return c.stream(ctx, name, schema, false, opts)
+}
+
+func (c *Client) stream(ctx context.Context, name string, schema *arrow.Schema, table bool, opts []Option) (*Stream, error) {
 	call := c.options(opts)
+	call.batchBill = call.batchBill || table
 	ctx, cancel := call.begin(ctx)
 	rpc, err := c.rpc.DoExchange(ctx)
 	if err != nil {
@@ -58,7 +66,7 @@ func (c *Client) Stream(ctx context.Context, name string, schema *arrow.Schema, 
 	}
 	w := flight.NewRecordWriter(rpc, ipc.WithSchema(schema))
 	w.SetFlightDescriptor(&flight.FlightDescriptor{Type: flight.DescriptorPATH, Path: []string{name}})
-	return &Stream{name: name, cancel: cancel, rpc: &receiver{stream: rpc}, opts: call, write: w}, nil
+	return &Stream{name: name, cancel: cancel, rpc: &receiver{stream: rpc}, opts: call, write: w, table: table}, nil
 }
 
 // Send hands over a batch, and blocks while the gateway takes no more. io.EOF
@@ -104,29 +112,47 @@ func (s *Stream) Recv() (*Result, error) {
 	if err := s.start(); err != nil {
 		return nil, err
 	}
-	if !s.read.Next() {
-		return nil, s.finish(s.read.Err())
+	batch, appMetadata, err := s.next()
+	if err != nil {
+		return nil, err
 	}
-	batch := s.read.RecordBatch()
-	batch.Retain() // the reader drops its own reference on the next Next
-	result := &Result{Batch: batch, AppMetadata: s.read.LatestAppMetadata()}
+	result := &Result{Batch: batch, AppMetadata: appMetadata, Errors: s.errors(batch)}
 	if s.opts.batchBill {
-		result.Bill, result.AppMetadata = batchBill(result.AppMetadata)
-	}
-	if s.opts.onError == udfgate.OnErrorReject {
-		result.Errors, _ = batch.Column(int(batch.NumCols()) - 1).(*array.String) // start has seen its type
+		result.Bill, result.AppMetadata = batchBill(appMetadata)
 	}
 	return result, nil
+}
+
+// next is the next batch of answers, which is the caller's, and what came with it.
+func (s *Stream) next() (batch arrow.RecordBatch, appMetadata []byte, err error) {
+	if !s.read.Next() {
+		return nil, nil, s.finish(s.read.Err())
+	}
+	batch = s.read.RecordBatch()
+	batch.Retain() // the reader drops its own reference on the next Next
+	return batch, s.read.LatestAppMetadata(), nil
+}
+
+// errors is the column of rejected rows' errors, nil if it was not asked for.
+func (s *Stream) errors(batch arrow.RecordBatch) *array.String {
+	if s.opts.onError != udfgate.OnErrorReject {
+		return nil
+	}
+	column, _ := batch.Column(int(batch.NumCols()) - 1).(*array.String) // start has seen its type
+	return column
 }
 
 // Results ranges over the answers that are still to come, up to the end of the
 // call. An error is the last thing it yields. Leaving the loop leaves the
 // stream open.
-func (s *Stream) Results() iter.Seq2[*Result, error] {
-	return func(yield func(*Result, error) bool) {
+func (s *Stream) Results() iter.Seq2[*Result, error] { return untilEOF(s.Recv) }
+
+// untilEOF yields what recv returns up to io.EOF or another error.
+func untilEOF[T any](recv func() (*T, error)) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
 		for {
-			result, err := s.Recv()
-			if isEOF(err) || !yield(result, err) || err != nil {
+			item, err := recv()
+			if isEOF(err) || !yield(item, err) || err != nil {
 				return
 			}
 		}
@@ -135,7 +161,7 @@ func (s *Stream) Results() iter.Seq2[*Result, error] {
 
 // Schema is that of the answers: a column named after the function, and with
 // WithOnError(OnErrorReject) the column "error". It waits for the gateway's
-// first message.
+// first message, which comes no sooner than a batch or CloseSend has gone.
 func (s *Stream) Schema() (*arrow.Schema, error) {
 	if s.schema == nil {
 		if err := s.start(); err != nil {
@@ -152,18 +178,34 @@ func (s *Stream) start() error {
 	}
 	r, err := flight.NewRecordReader(s.rpc)
 	if err != nil {
-		return s.finish(err)
+		return s.finish(arrowtype.Misread(err))
 	}
 	s.read, s.schema = r, r.Schema()
-	if s.opts.onError == udfgate.OnErrorReject && !hasErrors(s.schema) {
-		return s.finish(fmt.Errorf("wanted the results and a column %q of utf8, got %v", errorColumn, s.schema.Fields()))
+	if err := s.fits(s.schema.Fields()); err != nil {
+		return s.finish(err)
 	}
 	return nil
 }
 
-func hasErrors(s *arrow.Schema) bool {
-	last := s.NumFields() - 1
-	return last > 0 && s.Field(last).Name == errorColumn && s.Field(last).Type.ID() == arrow.STRING
+// fits is an error if the answers' columns are not those asked for.
+func (s *Stream) fits(columns []arrow.Field) error {
+	results := 1
+	switch table := isTable(columns); {
+	case table && !s.table:
+		return errors.New("wanted one column of results, got those of a table function, which CallTable and StreamTable call")
+	case s.table && !table:
+		return fmt.Errorf("wanted the columns row and value of a table function, got %v; Call and Stream are for others", columns)
+	case table:
+		results = 2
+	}
+	if s.opts.onError != udfgate.OnErrorReject {
+		return nil
+	}
+	last := len(columns) - 1
+	if last < results || columns[last].Name != errorColumn || columns[last].Type.ID() != arrow.STRING {
+		return fmt.Errorf("wanted the results and a column %q of utf8, got %v", errorColumn, columns)
+	}
+	return nil
 }
 
 // finish remembers how the call ended and takes the bill from the trailer. The

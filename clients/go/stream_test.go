@@ -254,6 +254,12 @@ func TestCancel_hammer(t *testing.T) {
 			return err
 		},
 		func(ctx context.Context) error { return c.Ready(ctx, "") },
+		func(ctx context.Context) (err error) {
+			for _, err = range c.CallTable(ctx, "naps", batch(0)) {
+				continue
+			}
+			return err
+		},
 		func(ctx context.Context) error {
 			s, err := c.Stream(ctx, "double", schema)
 			if err != nil {

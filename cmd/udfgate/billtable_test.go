@@ -73,17 +73,18 @@ func TestCosts_addUp(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for got, want := range map[string]string{
-		durationText(999):                       "999 ns",
-		durationText(1_000):                     "1.00 µs",
-		durationText(12_345):                    "12.3 µs",
-		durationText(999_400):                   "999 µs",
-		durationText(2_500_000_000):             "2.50 s",
-		perRow(500, 1000):                       "0.5 ns",
-		perRow(5, 0):                            "–",
-		speed(336776, 6, 1200*time.Millisecond): "336,776 rows in 6 batches, 1.20 s, 280,646 rows/s",
-		speed(1, 1, 0):                          "1 row in 1 batch, 0 ns",
-		printable("a\x1b[31m\n\"q\""):           `a\x1b[31m\n"q"`,
-		printable(strings.Repeat("日", 30)):      strings.Repeat("日", 23) + "…",
+		durationText(999):           "999 ns",
+		durationText(1_000):         "1.00 µs",
+		durationText(12_345):        "12.3 µs",
+		durationText(999_400):       "999 µs",
+		durationText(2_500_000_000): "2.50 s",
+		perRow(500, 1000):           "0.5 ns",
+		perRow(5, 0):                "–",
+		speed(outcome{rows: 336776, answered: 336776, batches: 6, took: 1200 * time.Millisecond}): "336,776 rows in 6 batches, 1.20 s, 280,646 rows/s",
+		speed(outcome{rows: 1, answered: 1, batches: 1}):                                          "1 row in 1 batch, 0 ns",
+		speed(outcome{rows: 2, answered: 7, batches: 1, took: 2 * time.Second, table: true}):      "2 rows in 1 batch gave 7 rows, 2.00 s, 3 rows/s",
+		printable("a\x1b[31m\n\"q\""):                                                             `a\x1b[31m\n"q"`,
+		printable(strings.Repeat("日", 30)):                                                        strings.Repeat("日", 23) + "…",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

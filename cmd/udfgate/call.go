@@ -91,11 +91,11 @@ func (c *callCmd) Run(con *console) error {
 // run does the job to the end of its output, and says which rows failed.
 func (c *callCmd) run(ctx context.Context, con *console, j job, answers printer) (outcome, error) {
 	var failed failures
-	j.each = func(in *tabular.Rows, out *client.Result) error {
-		if out.Errors != nil {
-			failed.each(out.Errors)
+	j.each = func(out *reply) error {
+		if out.errors != nil {
+			failed.each(out)
 		}
-		return answers.each(in, out)
+		return answers.each(out)
 	}
 	// Rows that run over the same screen need no bar, and would be broken by it.
 	bar := newProgress(con.err)
@@ -113,7 +113,7 @@ func (c *callCmd) run(ctx context.Context, con *console, j job, answers printer)
 	if err := answers.end(); err != nil {
 		return o, err
 	}
-	if failed.rows == 0 && o.bill != nil {
+	if !failed.told && o.bill != nil {
 		failed.failed = o.bill.RowsFailed // without their texts
 	}
 	_, err = io.WriteString(con.err, failed.line(j.function.Name, o.rows))
@@ -267,7 +267,7 @@ func (c *callCmd) printBill(con *console, out io.Writer, o outcome) error {
 	if c.Output == "-" {
 		out = con.err
 	}
-	if _, err := fmt.Fprintf(out, "\n%s\n\n", speed(o.rows, o.batches, o.took)); err != nil {
+	if _, err := fmt.Fprintf(out, "\n%s\n\n", speed(o)); err != nil {
 		return err
 	}
 	return writeBill(out, o.bill)

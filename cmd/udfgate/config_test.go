@@ -225,8 +225,10 @@ func TestConfig_wrong(t *testing.T) {
 		{"workers: *x\n", `1:10: no YAML: unknown anchor 'x' referenced`},
 		{"workers: 1\n---\nworkers: 2\n", `wanted one document, got several`},
 		{"functions: {f: {timeut: 2s}}\n", `1:17: functions: f: unknown key "timeut", did you mean "timeout"?`},
-		{"functions: {f: {elementwise: true, concurrency: 4, coalesce: {}}}\n", `1:17: functions: f: elementwise is not built yet | ` +
-			`1:36: functions: f: concurrency is not built yet | 1:52: functions: f: coalesce is not built yet`},
+		{"functions: {f: {elementwise: true, coalesce: {}}}\n", `1:17: functions: f: elementwise is not built yet | ` +
+			`1:36: functions: f: coalesce is not built yet`},
+		{"functions: {f: {concurrency: 0}}\n", `1:30: functions: f: concurrency: wanted a whole number from 1 to 2147483647, got 0`},
+		{"functions: {f: {concurrency: many}}\n", `1:30: functions: f: concurrency: wanted a whole number from 1 to 2147483647, got "many"`},
 		{"functions: {f: {timeout: 0s}}\n", `1:26: functions: f: timeout: wanted a time above 0 such as 2s, got "0s"`},
 		{"functions: {f: {timeout: 2}}\n", `1:26: functions: f: timeout: wanted a time above 0 such as 2s, got 2`},
 		{"functions: {f: {on_error: skip}}\n", `1:27: functions: f: on_error: wanted fail, null or reject, got "skip"`},
@@ -306,7 +308,7 @@ args: '[[1, 2]]'
 functions:
   geo.score: &quick { timeout: 2s, on_error: null }
   clean: { on_error: "null" }
-  strict: { on_error: fail }
+  strict: { on_error: fail, concurrency: 4 }
   tilde: { on_error: ~ }
   other: *quick
   none: {}
@@ -320,7 +322,7 @@ functions:
 	}
 	quick := pool.Override{Timeout: 2 * time.Second, OnError: udfgate.OnErrorNull}
 	want := map[string]pool.Override{
-		"geo.score": quick, "clean": {OnError: udfgate.OnErrorNull}, "strict": {OnError: udfgate.OnErrorFail},
+		"geo.score": quick, "clean": {OnError: udfgate.OnErrorNull}, "strict": {OnError: udfgate.OnErrorFail, Concurrency: 4},
 		"tilde": {OnError: udfgate.OnErrorNull}, "other": quick, "none": {},
 	}
 	for _, name := range []string{"geo.score", "other"} {

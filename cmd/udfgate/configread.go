@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +18,8 @@ import (
 
 // The options of a function that the file takes, and those that it will.
 var (
-	optionKeys        = []string{"timeout", "on_error"}
-	optionKeysUnbuilt = []string{"elementwise", "concurrency", "coalesce"}
+	optionKeys        = []string{"timeout", "on_error", "concurrency"}
+	optionKeysUnbuilt = []string{"elementwise", "coalesce"}
 )
 
 // reader walks the file of --config. It goes no deeper than the keys that it
@@ -122,6 +124,8 @@ func (r *reader) function(name string, at, value *yaml.Node) {
 			o.Timeout, err = limitValue(value)
 		case "on_error":
 			o.OnError, err = onErrorValue(value)
+		case "concurrency":
+			o.Concurrency, err = countValue(value)
 		}
 		if err != nil {
 			r.fail(value, "%s: %s: %w", section, key, err)
@@ -136,6 +140,14 @@ func limitValue(node *yaml.Node) (time.Duration, error) {
 		return 0, fmt.Errorf("wanted a time above 0 such as 2s, got %s", got(node))
 	}
 	return d, nil
+}
+
+func countValue(node *yaml.Node) (int, error) {
+	n, err := strconv.ParseInt(node.Value, 10, 32)
+	if node.Kind != yaml.ScalarNode || node.Tag != "!!int" || err != nil || n < 1 {
+		return 0, fmt.Errorf("wanted a whole number from 1 to %d, got %s", math.MaxInt32, got(node))
+	}
+	return int(n), nil
 }
 
 // onErrorValue takes YAML's null and the text for the same: what is written

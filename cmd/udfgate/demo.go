@@ -125,7 +125,7 @@ func (d *demoCmd) one(ctx context.Context, out io.Writer, gate *client.Client, f
 	sample.max = demoSampleRows
 	each := sample.each
 	if d.JSON {
-		each = func(*tabular.Rows, *client.Result) error { return nil }
+		each = func(*reply) error { return nil }
 	}
 	o, err := (&job{gate: gate, function: f, source: named{rows, d.Data, signatureHint(f)}, batchRows: demoBatchRows, each: each}).run(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func showRun(out io.Writer, f *client.Function, sample *tablePrinter, o outcome)
 	if err := sample.end(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "\n%s, reading the file included\n\n", speed(o.rows, o.batches, o.took)); err != nil {
+	if _, err := fmt.Fprintf(out, "\n%s, reading the file included\n\n", speed(o)); err != nil {
 		return err
 	}
 	if o.bill != nil {

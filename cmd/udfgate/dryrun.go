@@ -38,14 +38,14 @@ func (s *serveCmd) dryRun(con *console, log *slog.Logger) error {
 		}
 		return printJSON(con.out, list)
 	}
-	t := grid{head: []string{"function", "mode", "on_error", "timeout", "path", "version", "pool", "file"}}
+	t := grid{head: []string{"function", "kind", "mode", "on_error", "timeout", "path", "version", "pool", "file"}}
 	for _, f := range functions {
 		d := g.describe(f)
 		file := ""
 		if d.File != nil {
 			file = *d.File
 		}
-		t.add(printableWhole(d.Name+d.Signature[len(f.Name):]), d.Mode, d.OnError,
+		t.add(printableWhole(d.Name+d.Signature[len(f.Name):]), d.Kind, d.Mode, d.OnError,
 			time.Duration(d.TimeoutNS).String(), d.Path, d.Version, d.Pool, dash(printableWhole(file)))
 	}
 	return t.write(con.out)

@@ -22,6 +22,7 @@ type functionJSON struct {
 	Signature  string      `json:"signature"`
 	Args       []fieldJSON `json:"args"`
 	Result     fieldJSON   `json:"result"`
+	Kind       string      `json:"kind"`
 	Mode       string      `json:"mode"`
 	Volatility string      `json:"volatility"`
 	Path       string      `json:"path"`
@@ -55,10 +56,10 @@ func (f *functionsCmd) Run(con *console) error {
 		}
 		return printJSON(con.out, list)
 	}
-	g := grid{head: []string{"function", "mode", "path", "version", "pool"}}
+	g := grid{head: []string{"function", "kind", "mode", "path", "version", "pool"}}
 	for i := range functions {
 		p := &functions[i]
-		g.add(printableWhole(p.Signature()), dash(p.Mode), dash(p.Path), dash(p.Version), dash(p.Pool))
+		g.add(printableWhole(p.Signature()), p.Kind(), dash(p.Mode), dash(p.Path), dash(p.Version), dash(p.Pool))
 	}
 	return g.write(con.out)
 }
@@ -68,7 +69,7 @@ func describe(f *client.Function) functionJSON {
 	for _, a := range f.Args {
 		args = append(args, describeField(a))
 	}
-	return functionJSON{f.Name, f.Signature(), args, describeField(f.Result), f.Mode, f.Volatility, f.Path, f.Version, f.Pool}
+	return functionJSON{f.Name, f.Signature(), args, describeField(f.Result), f.Kind(), f.Mode, f.Volatility, f.Path, f.Version, f.Pool}
 }
 
 func describeField(f arrow.Field) fieldJSON { return fieldJSON{f.Name, arrowtype.Name(f), f.Nullable} }

@@ -28,16 +28,18 @@ type job struct {
 	onError   udfgate.OnError // empty: the function's own
 	// letGo, if not nil, makes a Next of source that waits for its input return.
 	letGo func()
-	// each is given every batch with its answer, in order. Neither is valid
-	// after it returns.
-	each func(in *tabular.Rows, out *client.Result) error
+	// each is given every answer, in order. It is not valid after it returns.
+	each func(*reply) error
 	// progress, if not nil, is told how much is answered.
 	progress func(rows int64, share float64)
 }
 
-// outcome is what a job did; the bill is nil if the gateway sent none.
+// outcome is what a job did; the bill is nil if the gateway sent none. rows are
+// those of the input that are answered, answered is how many rows these became.
 type outcome struct {
 	rows, batches int64
+	answered      int64
+	table         bool // of a table function
 	took          time.Duration
 	bill          *udfgate.Bill
 }
@@ -45,7 +47,7 @@ type outcome struct {
 // run streams to the end. The outcome is of use beside an error too: it has
 // the bill of a call that failed.
 func (j *job) run(ctx context.Context) (outcome, error) {
-	var o outcome
+	o := outcome{table: j.function.Table}
 	begin := time.Now()
 	first, err := j.source.Next(j.batchRows)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -57,7 +59,7 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 	if first != nil {
 		schema = first.Args.Schema()
 	}
-	stream, err := j.gate.Stream(ctx, j.function.Name, schema, client.WithOnError(j.onError))
+	stream, err := j.open(ctx, schema)
 	if err != nil {
 		return o, callFailed(err)
 	}
@@ -78,8 +80,10 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 // flow is a job under way: one goroutine sends, one receives.
 type flow struct {
 	*job
-	stream   *client.Stream
+	stream   *call
 	pending  chan *tabular.Rows // sent, not yet answered; bounds the window
+	current  *tabular.Rows      // of pending, some parts of whose answer have come
+	share    float64            // of the input that is answered
 	inputErr error
 	over     atomic.Bool // the call has failed: what the source says is of no interest
 }
@@ -117,6 +121,7 @@ func (f *flow) receive(o *outcome) error {
 			f.letGo() // or for rows to come
 		}
 	}
+	f.done()
 	for batch := range f.pending { // frees the sender, which waits for room here
 		batch.Release()
 	}
@@ -125,28 +130,55 @@ func (f *flow) receive(o *outcome) error {
 
 func (f *flow) answers(o *outcome) error {
 	for {
-		result, err := f.stream.Recv()
+		out, err := f.stream.recv()
 		if errors.Is(err, io.EOF) {
 			return f.allAnswered()
 		}
 		if err != nil {
 			return callFailed(f.located(err, o))
 		}
+		err = f.answer(out, o)
+		out.batch.Release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// answer hands over an answer, or a part of one, with the rows that it is for.
+func (f *flow) answer(out *reply, o *outcome) error {
+	if f.current == nil {
 		in, sent := <-f.pending
 		if !sent {
 			return fmt.Errorf("%s: got an answer to no batch", f.function.Name)
 		}
-		err = f.answer(in, result)
-		o.rows += in.Len()
+		f.current = in
+	}
+	out.in, out.first = f.current, o.rows
+	err := out.fits()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", f.function.Name, err)
+	} else {
+		err = f.each(out)
+	}
+	o.answered += out.len()
+	if out.last {
+		o.rows += f.current.Len()
 		o.batches++
-		if f.progress != nil {
-			f.progress(o.rows, in.Share)
-		}
-		in.Release()
-		result.Batch.Release()
-		if err != nil {
-			return err
-		}
+		f.share = f.current.Share
+		f.done()
+	}
+	if f.progress != nil {
+		f.progress(o.answered, f.share)
+	}
+	return err
+}
+
+// done gives back the rows whose answer is over.
+func (f *flow) done() {
+	if f.current != nil {
+		f.current.Release()
+		f.current = nil
 	}
 }
 
@@ -160,6 +192,11 @@ func (f *flow) located(err error, o *outcome) error {
 	}
 	row := e.Row + o.rows
 	for range e.Batch - o.batches {
+		if f.current != nil {
+			row += f.current.Len()
+			f.done()
+			continue
+		}
 		select {
 		case before, sent := <-f.pending:
 			if !sent {
@@ -191,13 +228,6 @@ func (f *flow) allAnswered() error {
 		return fmt.Errorf("%s: the gateway ended the call without answering every batch", f.function.Name)
 	}
 	return nil
-}
-
-func (f *flow) answer(in *tabular.Rows, out *client.Result) error {
-	if out.Batch.NumRows() != in.Len() || out.Batch.NumCols() < 1 {
-		return fmt.Errorf("%s: wanted %d rows in one column back, got %d in %d", f.function.Name, in.Len(), out.Batch.NumRows(), out.Batch.NumCols())
-	}
-	return f.each(in, out)
 }
 
 // errInterrupted is the end of a client command by a signal.

@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	client "github.com/udfgate/udfgate/clients/go"
 	"github.com/udfgate/udfgate/internal/tabular"
 )
 
@@ -128,8 +126,11 @@ func (t *outputFile) begin(w io.Writer, kept *arrow.Schema, adds []arrow.Field) 
 	return usageOf("--output "+t.name, err)
 }
 
-func (t *outputFile) each(in *tabular.Rows, out *client.Result) error {
-	return t.named(t.writer.Write(in, answers(out)[:t.adds]))
+func (t *outputFile) each(out *reply) error {
+	if adds := out.columns()[:t.adds]; out.rows == nil {
+		return t.named(t.writer.Write(out.in, adds))
+	}
+	return t.named(t.writer.WriteTable(out.in, out.rows.Int32Values(), out.columns()[:t.adds]))
 }
 
 // end completes the file and gives it its name.
@@ -182,22 +183,23 @@ func (t *outputFile) named(err error) error {
 
 // failures counts the rows that failed where the call goes on.
 type failures struct {
-	rows, failed, first int64
-	text                string // of the first
+	told          bool // their texts came
+	failed, first int64
+	text          string // of the first
 }
 
-// each counts in the errors of an answer.
-func (f *failures) each(texts *array.String) {
-	for i := range texts.Len() {
-		if texts.IsNull(i) {
+// each counts in the errors of an answer: a row of the input has one at most.
+func (f *failures) each(out *reply) {
+	f.told = true
+	for i := range out.errors.Len() {
+		if out.errors.IsNull(i) {
 			continue
 		}
 		if f.failed == 0 {
-			f.first, f.text = f.rows+int64(i), texts.Value(i)
+			f.first, f.text = out.row(i), out.errors.Value(i)
 		}
 		f.failed++
 	}
-	f.rows += int64(texts.Len())
 }
 
 // line is what a user has to know, empty if no row failed.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/dustin/go-humanize"
+	"github.com/udfgate/udfgate"
 	client "github.com/udfgate/udfgate/clients/go"
 	"github.com/udfgate/udfgate/internal/tabular"
 )
@@ -16,9 +18,9 @@ import (
 // tableRowsMax is how many rows the table shows; the rest is counted.
 const tableRowsMax = 40
 
-// printer takes batches with their answers, then ends the output.
+// printer takes answers, then ends the output.
 type printer interface {
-	each(in *tabular.Rows, out *client.Result) error
+	each(out *reply) error
 	end() error
 }
 
@@ -52,22 +54,27 @@ type jsonPrinter struct {
 	buf []byte
 }
 
-func (p *jsonPrinter) each(_ *tabular.Rows, out *client.Result) error {
+func (p *jsonPrinter) each(out *reply) error {
 	p.buf = p.buf[:0]
-	result := out.Batch.Schema().Field(0)
-	for i := range int(out.Batch.NumRows()) {
+	for i := range int(out.len()) {
 		if p.any {
 			p.buf = append(p.buf, ',')
 		} else {
 			p.buf = append(p.buf, '[')
 			p.any = true
 		}
-		if out.Errors == nil {
-			p.buf = tabular.AppendFieldJSON(p.buf, result, out.Batch.Column(0), i)
+		if out.rows == nil && out.errors == nil {
+			p.buf = tabular.AppendFieldJSON(p.buf, out.result, out.values, i)
 			continue
 		}
-		p.buf = tabular.AppendFieldJSON(append(p.buf, `{"value":`...), result, out.Batch.Column(0), i)
-		p.buf = tabular.AppendJSON(append(p.buf, `,"error":`...), out.Errors, i)
+		p.buf = append(p.buf, '{')
+		if out.rows != nil {
+			p.buf = append(strconv.AppendInt(append(p.buf, `"row":`...), out.row(i), 10), ',')
+		}
+		p.buf = tabular.AppendFieldJSON(append(p.buf, `"value":`...), out.result, out.values, i)
+		if out.errors != nil {
+			p.buf = tabular.AppendJSON(append(p.buf, `,"error":`...), out.errors, i)
+		}
 		p.buf = append(p.buf, '}')
 	}
 	_, err := p.w.Write(p.buf)
@@ -83,28 +90,28 @@ func (p *jsonPrinter) end() error {
 	return err
 }
 
-// answers are the columns of an answer that are of use here: the results, and
-// their errors if these were asked for.
-func answers(out *client.Result) []arrow.Array {
-	if out.Errors == nil {
-		return []arrow.Array{out.Batch.Column(0)}
-	}
-	return []arrow.Array{out.Batch.Column(0), out.Errors}
-}
-
-// tablePrinter keeps the first rows, arguments and answers, and counts the rest.
+// tablePrinter keeps the first rows and counts the rest. A row is the arguments
+// and the answer, or for a table function the input's row by its number and the
+// answer.
 type tablePrinter struct {
 	w       io.Writer
 	grid    grid
 	fields  []arrow.Field // of the grid's columns
+	table   bool
 	max     int
 	answers int // columns
 	rows    int64
 }
 
 func newTablePrinter(w io.Writer, f *client.Function, answers []arrow.Field) *tablePrinter {
-	p := &tablePrinter{w: w, max: tableRowsMax, answers: len(answers)}
-	p.fields = append(append(p.fields, f.Args...), answers...)
+	p := &tablePrinter{w: w, max: tableRowsMax, answers: len(answers), table: f.Table}
+	p.fields = append(p.fields, f.Args...)
+	if f.Table {
+		answers = slices.Clone(answers)
+		answers[0].Name = "value"
+		p.fields = []arrow.Field{{Name: udfgate.RowField().Name, Type: arrow.PrimitiveTypes.Int64}}
+	}
+	p.fields = append(p.fields, answers...)
 	for _, field := range p.fields {
 		p.grid.head = append(p.grid.head, printable(field.Name))
 		p.grid.right = append(p.grid.right, numeric(field.Type))
@@ -116,16 +123,23 @@ func numeric(t arrow.DataType) bool {
 	return arrow.IsInteger(t.ID()) || arrow.IsFloating(t.ID()) || arrow.IsDecimal(t.ID())
 }
 
-func (p *tablePrinter) each(in *tabular.Rows, out *client.Result) error {
-	columns := append(slices.Clone(in.Args.Columns()), answers(out)[:p.answers]...)
-	for i := 0; i < int(out.Batch.NumRows()) && len(p.grid.rows) < p.max; i++ {
+func (p *tablePrinter) each(out *reply) error {
+	columns := out.columns()[:p.answers]
+	if !p.table {
+		columns = append(slices.Clone(out.in.Args.Columns()), columns...)
+	}
+	fields := p.fields[len(p.fields)-len(columns):]
+	for i := 0; i < int(out.len()) && len(p.grid.rows) < p.max; i++ {
 		var cells []string
+		if p.table {
+			cells = append(cells, strconv.FormatInt(out.row(i), 10))
+		}
 		for c, column := range columns {
-			cells = append(cells, cellText(p.fields[c], column, i))
+			cells = append(cells, cellText(fields[c], column, i))
 		}
 		p.grid.add(cells...)
 	}
-	p.rows += out.Batch.NumRows()
+	p.rows += out.len()
 	return nil
 }
 

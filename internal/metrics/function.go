@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/udfgate/udfgate"
@@ -95,6 +96,42 @@ func (f *Function) Observe(b *udfgate.Bill, reason udfgate.Reason) {
 	if b.RowsFailed > 0 {
 		c.failed.Add(float64(b.RowsFailed))
 	}
+}
+
+// Count adds what a body counted by a name. Who comes to more than CountersMax
+// names within the life of the gateway shares one series from then on.
+func (f *Function) Count(name string, n int64) {
+	if c, ok := f.counted.Load(name); ok {
+		c.(prometheus.Counter).Add(float64(n)) //nolint:errcheck // the map holds nothing else
+		return
+	}
+	label := f.metrics.counters.of(f.name).label(name)
+	c := f.metrics.counted.WithLabelValues(f.name, label)
+	c.Add(float64(n))
+	if label != overflow { // names beyond the bound must not grow the map either
+		f.counted.Store(name, c)
+	}
+}
+
+// counterNames is the names of counters by function: a new generation of one
+// goes on with those of the last.
+type counterNames struct {
+	mu      sync.Mutex
+	byLabel map[string]*names
+}
+
+func (c *counterNames) of(function string) *names {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, ok := c.byLabel[function]
+	if !ok {
+		if c.byLabel == nil {
+			c.byLabel = map[string]*names{}
+		}
+		n = &names{max: CountersMax}
+		c.byLabel[function] = n
+	}
+	return n
 }
 
 func (f *Function) combination(dialect, path string, reason udfgate.Reason) *combination {

@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,11 @@ import (
 // can make names cannot make series.
 const LabelsMax = 1000
 
-// overflow is the label of what is beyond LabelsMax.
+// CountersMax bounds the names of what a function's bodies count that get series
+// of their own; further ones share the series named "other".
+const CountersMax = 32
+
+// overflow is the label of what is beyond LabelsMax or CountersMax.
 const overflow = "other"
 
 // Metrics is the series of one gateway. Make one with New.
@@ -33,6 +38,7 @@ type Metrics struct {
 	crossings    *prometheus.CounterVec // function
 	rejected     *prometheus.CounterVec // reason
 	retries      *prometheus.CounterVec // function
+	counted      *prometheus.CounterVec // function, name
 	workerStarts *prometheus.CounterVec // pool
 	workerExits  *prometheus.CounterVec // pool, reason
 
@@ -47,12 +53,14 @@ type Metrics struct {
 	functions sync.Map // *udfgate.Function → *Function
 	shown     sync.Map // canonical name → label
 	names     names    // labels of functions
+	counters  counterNames
 	pools     sync.Map // string → *poolSeries
 	poolNames names
 }
 
-// names hands out at most LabelsMax distinct labels.
+// names hands out at most LabelsMax distinct labels, or max if that is set.
 type names struct {
+	max  int
 	mu   sync.Mutex
 	seen map[string]bool
 }
@@ -64,7 +72,7 @@ func (n *names) label(name string) string {
 	if n.seen[name] {
 		return name
 	}
-	if len(n.seen) >= LabelsMax {
+	if len(n.seen) >= cmp.Or(n.max, LabelsMax) {
 		return overflow
 	}
 	if n.seen == nil {
@@ -113,6 +121,7 @@ func New(reg *prometheus.Registry) *Metrics {
 	m.crossings = counter("udfgate_crossings_total", "Trips of a chunk to a worker and back.", "function")
 	m.rejected = counter("udfgate_rejected_total", "Calls refused: for what the caller sent, or for a limit.", "reason")
 	m.retries = counter("udfgate_retries_total", "Chunks handed to a further worker because the first did not take them.", "function")
+	m.counted = counter("udfgate_counter_total", "What bodies counted, for answers that were handed over.", "function", "name")
 	m.workerStarts = counter("udfgate_worker_starts_total", "Workers that became ready.", "pool")
 	m.workerExits = counter("udfgate_worker_exits_total", "Workers that ended.", "pool", "reason")
 	m.callSeconds = histogram("udfgate_call_seconds", "Wall time of a call.", timeBuckets, "function", "dialect")
@@ -206,6 +215,7 @@ type Function struct {
 	chunkRows prometheus.Observer
 	metrics   *Metrics
 	name      string
+	counted   sync.Map // name of a counter → prometheus.Counter
 	// last is the combination of labels seen last: nearly always the same.
 	last atomic.Pointer[combination]
 }

@@ -205,13 +205,34 @@ func TestForms_one(t *testing.T) {
 	}
 }
 
+// A struct that has no names for its members, or one for two, is an array.
+func TestPositional(t *testing.T) {
+	for _, name := range []string{"", "a"} {
+		pair := arrow.Field{Type: arrow.StructOf(arrow.Field{Name: name, Type: i64}, arrow.Field{Name: name, Type: text})}
+		for text, want := range map[string]string{
+			`[1,"x"]`:   `[1,"x"]`,
+			`["1","x"]`: `row 0, column 0 "": member 0: wanted int64, got string "1"`,
+			`[1]`:       `wanted 2 values for struct<`,
+			`[1,"x",2]`: `, got 3`,
+			`{"":1}`:    `wanted an array of 2 values for struct<`,
+		} {
+			s, err := NewJSONRows(strings.NewReader("[["+text+"]]"), []arrow.Field{pair}, Options{})
+			got, err := oneValue(pair, s, err)
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got %s, want %s", text, got, want)
+			}
+		}
+	}
+}
+
 // Types that no text stands for are refused before a row is read.
 func TestReadable(t *testing.T) {
-	twice := arrow.StructOf(arrow.Field{Name: "a", Type: i64}, arrow.Field{Name: "a", Type: text})
 	for want, dt := range map[string]arrow.DataType{
 		`column "a": text cannot be read as dictionary<int8, utf8> yet`:                                                   dictionary(text),
 		`column "a": text cannot be read as utf8_view yet`:                                                                arrow.ListOf(view),
-		`column "a": text cannot be read as struct<a int64, a utf8>: it has two members "a"`:                              arrow.MapOf(i64, twice),
 		`column "a": text cannot be read as fixed_size_list<int64>[10000000]: a null of it is over 64 MiB (nullBytesMax)`: arrow.FixedSizeListOf(10_000_000, i64),
 	} {
 		if _, err := NewJSONRows(strings.NewReader("[]"), fields(dt), Options{}); err == nil || err.Error() != want {

@@ -93,16 +93,34 @@ func appendBytes(dst, value []byte) []byte {
 }
 
 func appendStruct(dst []byte, a *array.Struct, i int) []byte {
-	dst = append(dst, '{')
 	fields, _ := a.DataType().(*arrow.StructType)
+	named, open, shut := !positional(fields), byte('{'), byte('}')
+	if !named {
+		open, shut = '[', ']'
+	}
+	dst = append(dst, open)
 	for f := range a.NumField() {
 		if f > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendQuoted(dst, fields.Field(f).Name), ':')
+		if named {
+			dst = append(appendQuoted(dst, fields.Field(f).Name), ':')
+		}
 		dst = AppendFieldJSON(dst, fields.Field(f), a.Field(f), i)
 	}
-	return append(dst, '}')
+	return append(dst, shut)
+}
+
+// positional is true of a struct that cannot be an object, as that of a table
+// function with several results: a member has no name, or another's.
+func positional(t *arrow.StructType) bool {
+	for i := range t.NumFields() {
+		name := t.Field(i).Name
+		if first, _ := t.FieldIdx(name); name == "" || first != i {
+			return true
+		}
+	}
+	return false
 }
 
 func appendList(dst []byte, a array.ListLike, i int) []byte {

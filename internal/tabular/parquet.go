@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/udfgate/udfgate/internal/arrowtype"
 )
 
 // parquetFile reads a Parquet file, one row group after the other and only the
@@ -61,6 +62,9 @@ func newParquet(r parquet.ReaderAtSeeker, fields []arrow.Field, o Options) (*par
 
 // notA is the error for a file that cannot be opened as what its name says.
 func notA(format string, err error) error {
+	if err := arrowtype.Misread(err); errors.Is(err, arrowtype.ErrNoItems) {
+		return fmt.Errorf("it has %w", err)
+	}
 	return fmt.Errorf("not %s file, or a damaged one: %w", format, cause(err))
 }
 

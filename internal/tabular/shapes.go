@@ -3,7 +3,6 @@ package tabular
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -55,6 +54,9 @@ func (b *valueBuilder) list(to array.Builder, dt arrow.DataType, raw json.RawMes
 // wrong name is never a null.
 func (b *valueBuilder) members(to *array.StructBuilder, dt arrow.DataType, raw json.RawMessage) error {
 	t, _ := dt.(*arrow.StructType)
+	if positional(t) {
+		return b.positions(to, t, raw)
+	}
 	if kind := jsonKind(raw); kind != "object" {
 		return wrongKind(t, kind, raw)
 	}
@@ -85,6 +87,28 @@ func (b *valueBuilder) members(to *array.StructBuilder, dt arrow.DataType, raw j
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// positions reads a struct whose members have no names from an array.
+func (b *valueBuilder) positions(to *array.StructBuilder, t *arrow.StructType, raw json.RawMessage) error {
+	if kind := jsonKind(raw); kind != "array" {
+		return fmt.Errorf("wanted an array of %s for %s, got %s %s", count(t.NumFields(), "value"), nameOf(t), kind, clip(string(raw)))
+	}
+	to.Append(true)
+	n := 0
+	for s := inside(raw); s.more(); n++ {
+		value := s.value()
+		if n >= t.NumFields() {
+			continue // counted below
+		}
+		if err := b.value(to.FieldBuilder(n), t.Field(n), value); err != nil {
+			return fmt.Errorf("member %d: %w", n, err)
+		}
+	}
+	if n != t.NumFields() {
+		return fmt.Errorf("wanted %s for %s, got %d", count(t.NumFields(), "value"), nameOf(t), n)
 	}
 	return nil
 }
@@ -168,12 +192,7 @@ func readable(t arrow.DataType) error {
 	case arrow.ExtensionType:
 		return readable(t.StorageType())
 	case *arrow.StructType:
-		var names []string
 		for _, f := range t.Fields() {
-			if slices.Contains(names, f.Name) {
-				return fmt.Errorf("text cannot be read as %s: it has two members %q", nameOf(t), f.Name)
-			}
-			names = append(names, f.Name)
 			if err := readable(f.Type); err != nil {
 				return err
 			}

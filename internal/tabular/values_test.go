@@ -54,7 +54,7 @@ func everyField(t *testing.T) []arrow.Field {
 		&arrow.Decimal32Type{Precision: 9, Scale: 2}, &arrow.Decimal64Type{Precision: 18, Scale: 18}, money,
 		&arrow.Decimal128Type{Precision: 38, Scale: -3}, &arrow.Decimal256Type{Precision: 76, Scale: 38},
 		arrow.ListOf(i64), arrow.LargeListOf(arrow.ListOf(text)), arrow.FixedSizeListOf(3, f64),
-		arrow.StructOf(member("a", i64), member("b \"é\"", arrow.ListOf(money)), member("c", uuids)), arrow.StructOf(),
+		arrow.StructOf(member("a", i64), member("b \"é\"", arrow.ListOf(money)), member("c", uuids)), arrow.StructOf(), arrow.StructOf(member("", i64), member("", text)), arrow.ListOf(arrow.StructOf(member("", money))),
 		arrow.MapOf(text, i64), arrow.MapOf(i32, arrow.StructOf(member("t", timestamp))), arrow.ListOf(arrow.MapOf(date32, arrowJSON)),
 		arrow.ListOfField(extended(text, "arrowudf.json")), arrow.ListOf(arrow.Null),
 	}

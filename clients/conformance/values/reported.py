@@ -12,9 +12,11 @@ import operator
 import os
 import subprocess
 import sys
+import threading
 import time
 
-from udfgate import udf
+import udfgate
+from udfgate import udf, udtf
 
 skip = functools.partial(udf, null_handling="skip")
 log = logging.getLogger("reported")
@@ -25,6 +27,37 @@ logging.basicConfig()
 def logs(number):
     log.warning("number %s", number)
     return number + 1
+
+
+@skip(input_types=["BIGINT"], result_type="BIGINT")
+def logs_by_context(number):
+    udfgate.context().logger.warning("number %s seen", number)
+    return number
+
+
+class Holder:
+    def __init__(self):
+        self.internal_lock = threading.RLock()
+
+
+holder = Holder()
+
+
+@skip(input_types=["BIGINT"], result_type="BIGINT")
+def locks(number):
+    with holder.internal_lock:
+        return number
+
+
+@udtf(input_types=["BIGINT"], result_types=["BIGINT"])
+def below_three(number):
+    if number < 3:
+        yield number
+
+
+@skip(input_types=["BIGINT"], result_type="BIGINT", max_workers=16)
+def own_process(_):
+    return os.getpid()
 
 
 class Counted:
@@ -166,8 +199,6 @@ def leaves_a_child(_):
 
 @skip(input_types=["BIGINT"], result_type="BIGINT")
 def leaves_a_thread(number):
-    import threading
-
     threading.Thread(target=time.sleep, args=(3600,)).start()
     return number
 

@@ -37,6 +37,7 @@ MOST = 2**63 - 1
 WORKING = [
     Case("a body that closes what it finds open", "closes_all", [ints(1)], [1]),
     Case("a logger at module level works", "logs", [ints(1)], [2]),
+    Case("a captured lock", "locks", [ints(1, 2)], [1, 2]),
     Case("a partial", "partial", [ints(1, 2)], [2, 3]),
     Case("a lambda with a default", "default", [ints(1, 2)], [2, 4]),
     Case("a builtin", "absolute", [ints(-1, 2)], [1, 2]),
@@ -262,7 +263,6 @@ FAILING = [
 # What has been reported elsewhere and is no case here, by the reason.
 LEFT_OUT = {
     "functions are files that the gateway loads; nothing is registered or pickled over the wire": (
-        "captured lock",
         "Python of client and worker",
         "values captured at registration",
         "one version per function",
@@ -270,33 +270,41 @@ LEFT_OUT = {
         "pickles of strangers",
         "archives fetched again",
         "labels of registered functions",
-        "sessions that come and go",
-        "worker count of a registration",
         "signature declared by the engine",
     ),
-    "the worker pool's budgets, retries and reload are not built yet": (
-        "idle workers that are killed",
+    "the worker pool's memory budgets and pools per tenant are not built yet": (
         "workers recycled by memory",
         "environment between tenants",
-        "descriptors over many restarts",
     ),
-    "not offered: one answer per batch, of as many rows": (
+    "not offered: bodies over the whole stream; one answer per batch, of as many rows": (
         "iterator that answers fewer",
         "iterator with other borders",
     ),
-    "table functions are not built yet": ("rows per row",),
     "there is no Node runtime yet": ("numbers of 64 bits in Node",),
     "adapters of engines are not built yet": ("integers of 128 bits in text",),
-    "tested where the code is (codec, server, pool)": (
+    "tested where the code is (codec, server)": (
         "a length that lies, compressed",
         "bytes that are flipped",
         "headers that lie",
         "offsets that lie",
-        "cancelled calls",
         "pings",
         "offsets beyond 32 bits",
         "sizes beyond 32 bits",
     ),
     "tested in ../pyarrow": ("functions that do not exist",),
     "a body that answers a DataFrame": ("a frame of no columns",),
+}
+# Cases that are here, and what was reported beside the answer that is not looked at, by the reason.
+PARTS_LEFT_OUT = {
+    "output and module-level loggers go to standard error, whose end is told when a worker is lost": (
+        "print: its line in the log",
+        "bytes and children on descriptor 1: their line in the log",
+        "a logger at module level: the function in its line",
+    ),
+    "native execution and explain are not built yet": ("a global table: why it is not native",),
+    "metrics are tested in server and internal/metrics": (
+        "sleeps: counts of limits and crashes",
+        "spins: idle afterwards",
+    ),
+    "a file that does not load ends the gateway at once": ("files that do not load: starts that are given up",),
 }

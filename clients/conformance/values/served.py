@@ -21,11 +21,13 @@ CALL_SECONDS_MAX = 60
 class Gateway:
     """A running gateway, its workers in the interpreter of the tests, and a client."""
 
-    def __init__(self, folder: pathlib.Path, file: str | pathlib.Path, *flags: str):
+    def __init__(self, folder: pathlib.Path, file: str | pathlib.Path | list, *flags: str):
+        """file: one, or a list of them."""
         folder.mkdir(parents=True, exist_ok=True)
         ready = folder / "ready.json"
         self.log = folder / "log"
-        command = [os.environ.get("UDFGATE_BINARY", "udfgate"), "serve", str(HERE / file), "--python", sys.executable]
+        files = [str(HERE / one) for one in (file if isinstance(file, list) else [file])]
+        command = [os.environ.get("UDFGATE_BINARY", "udfgate"), "serve", *files, "--python", sys.executable]
         command += ["--listen", "127.0.0.1:0", "--http", "off", "--ready-file", str(ready)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([*command, *flags], stderr=log, stdin=subprocess.DEVNULL)
@@ -35,7 +37,9 @@ class Gateway:
                 self.process.kill()
                 raise RuntimeError(self.log.read_text())
             time.sleep(0.01)
-        self.client = flight.connect(f"grpc://{json.loads(ready.read_text())['flight'][0]}")
+        told = json.loads(ready.read_text())
+        self.location, self.http = f"grpc://{told['flight'][0]}", told["http"]
+        self.client = flight.connect(self.location)
 
     def stop(self) -> None:
         """Ends the gateway; it must go as asked."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +16,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
-from reported_cases import FAILING, LEFT_OUT, WORKING, Case, ints, texts
+from reported_cases import FAILING, LEFT_OUT, PARTS_LEFT_OUT, WORKING, Case, ints, texts
 from served import HERE, Gateway, batch_of
 from tally import TALLY
 
@@ -26,8 +28,9 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     gateway = Gateway(tmp_path_factory.mktemp("reported"), "reported.py", "--workers", "1")
     yield gateway
     gateway.stop()
-    left = "; ".join([f"{why}: {', '.join(names)}" for why, names in LEFT_OUT.items()])
-    TALLY.notes.append(f"values: reported: {sum(map(len, LEFT_OUT.values()))} left out: {left}")
+    for what, table in (("left out", LEFT_OUT), ("parts left out", PARTS_LEFT_OUT)):
+        left = "; ".join([f"{why}: {', '.join(names)}" for why, names in table.items()])
+        TALLY.notes.append(f"values: reported: {sum(map(len, table.values()))} {what}: {left}")
 
 
 @pytest.fixture
@@ -149,6 +152,88 @@ def test_unions_are_refused_by_name(reported: Gateway) -> None:
     with pytest.raises(pa.ArrowNotImplementedError, match="union"):
         reported.column("same_number", union.slice(0))
     TALLY.compare("reported", "unions", 1, 1)
+
+
+def test_rows_per_row(reported: Gateway) -> None:
+    """A table function answers none or one for a row, in any batches."""
+    whole = batch_of(ints(*range(5)))
+    for size in (5, 1, 3):
+        found = []
+        for at in range(0, 5, size):
+            writer, reader = reported.client.do_exchange(flight.FlightDescriptor.for_path("below_three"))
+            with writer:
+                writer.begin(whole.schema)
+                writer.write_batch(whole.slice(at, size))
+                writer.done_writing()
+                table = reader.read_all()
+            found += [(at + row, value) for row, value in zip(*[column.to_pylist() for column in table.columns])]
+        assert not TALLY.compare("reported", f"rows per row, {size}", [(n, n) for n in range(3)], found)
+
+
+def test_log_lines_name_the_function(own) -> None:
+    gateway = own()
+    assert gateway.column("logs_by_context", ints(7)).to_pylist() == [7]
+    gateway.stop()
+    lines = [line for line in gateway.log.read_text().splitlines() if "number 7 seen" in line]
+    assert not TALLY.compare("reported", "log lines", [True], ["reported.logs_by_context" in line for line in lines])
+
+
+def test_later_calls_after_a_loss(reported: Gateway) -> None:
+    with pytest.raises(flight.FlightInternalError, match="worker lost: exit status 9"):
+        reported.column("leaves", ints(1))
+    got = [reported.column("same_number", ints(n)).to_pylist() for n in range(20)]
+    assert not TALLY.compare("reported", "later calls", [[n] for n in range(20)], got)
+
+
+def test_idle_workers_that_are_killed(own) -> None:
+    gateway = own()
+    for _ in range(3):
+        os.kill(gateway.column("own_process", ints(0))[0].as_py(), signal.SIGKILL)
+        got = [gateway.column("same_number", ints(n)).to_pylist() for n in range(10)]
+        assert not TALLY.compare("reported", "killed idle", [[n] for n in range(10)], got)
+
+
+def test_more_workers_asked_for_than_there_are(own) -> None:
+    gateway = own()
+    found = {gateway.column("own_process", ints(0))[0].as_py() for _ in range(5)}
+    assert not TALLY.compare("reported", "max_workers", 1, len(found))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at descriptors in /proc")
+@pytest.mark.parametrize("what", ["connections", "cancelled", "lost"])
+def test_descriptors_come_back(own, what: str) -> None:
+    """Connections that come and go, calls that are cancelled, workers that are lost: the gateway holds no more after."""
+    gateway = own()
+
+    def once() -> None:
+        if what == "connections":
+            client = flight.connect(gateway.location)
+            assert len(list(client.list_flights())) > 1
+            client.close()
+        elif what == "lost":
+            with pytest.raises(flight.FlightInternalError, match="worker lost"):
+                gateway.column("leaves", ints(1))
+        else:
+            writer, reader = gateway.client.do_exchange(flight.FlightDescriptor.for_path("same_number"))
+            writer.begin(batch_of(ints(1)).schema)
+            writer.write_batch(batch_of(ints(1)))
+            reader.cancel()
+            with contextlib.suppress(pa.ArrowException, KeyboardInterrupt):
+                writer.close()
+
+    def held() -> int:
+        assert gateway.column("same_number", ints(5)).to_pylist() == [5]
+        return len(os.listdir(f"/proc/{gateway.process.pid}/fd"))
+
+    for _ in range(3):
+        once()
+    before = held()
+    for _ in range(20):
+        once()
+    end = time.monotonic() + LOST_SECONDS_MAX
+    while held() > before + 4 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not TALLY.compare("reported", f"descriptors, {what}", True, held() <= before + 4)
 
 
 def test_few_open_files(own) -> None:

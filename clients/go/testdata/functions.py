@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 
-from udfgate import udf
+import udfgate
+from udfgate import udf, udtf
 
 
 @udf
@@ -45,3 +47,26 @@ def hold(path: str) -> str:
 def crash(a: int) -> int:
     os.kill(os.getpid(), signal.SIGSEGV)
     return a
+
+
+@udtf
+def series(a: int) -> Iterator[int]:
+    yield from range(a)
+
+
+@udtf
+def halves(a: int) -> Iterator[int]:
+    udfgate.counter("started").add(1)
+    while a:
+        if a < 0:
+            raise ValueError(f"{a} is negative")
+        yield a
+        a = a // 2 if a % 5 else -a
+
+
+@udtf
+def naps(ms: int) -> Iterator[int]:
+    while True:
+        for _ in range(1024):
+            yield ms
+        time.sleep(ms / 1000)

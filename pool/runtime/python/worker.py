@@ -19,7 +19,9 @@ def compile_apart(lib: str) -> None:
         return
     if child == 0:
         try:
-            from udfgate_worker import exact, guestparser, hints, load, modes, rich, serve  # noqa: F401
+            import udfgate.context
+            import udfgate.logs  # noqa: F401
+            from udfgate_worker import exact, guestparser, hints, load, modes, rich, serve, waiting, warmup  # noqa: F401
         finally:
             os._exit(0)
     os.waitpid(child, 0)

@@ -15,6 +15,7 @@ import tempfile
 import textwrap
 
 import forms
+from answers import Error, Result, SegmentResult
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKER = os.path.join(os.path.dirname(HERE), "worker.py")
@@ -23,7 +24,12 @@ TIMEOUT = 30.0  # seconds that a test waits for a frame before it fails
 HELLO, ARENA, DROP, LOAD, LOADED, CALL, RESULT, NEED = 1, 2, 3, 4, 5, 6, 7, 8
 REFUSE, RECODE, PING, PONG, LOG, STATS, BYE = 9, 10, 11, 12, 13, 14, 15
 DATA = 17
+CONTEXT, COUNTS = 19, 20
 PRIVATE = 1  # flag of ARENA
+CALLER = {
+    "stream": 17, "batch": 3, "principal": "10.0.0.7", "cancelled": False,
+    "headers": [["x-tenant", "a"], ["x-tag", "1"], ["x-tag", "2"]],
+}  # fmt: skip
 # UDFGATE_TEST_ARENAS=private runs every test that does not say otherwise over private arenas.
 ARENAS = os.environ.get("UDFGATE_TEST_ARENAS", "shared")
 DATA_BYTES = 20_011  # of one DATA frame; ends anywhere
@@ -98,44 +104,6 @@ class PrivateArena:
         pass
 
 
-class Error:
-    """One error of a segment."""
-
-    def __init__(self, row, kind, name, text, trace):
-        self.row, self.kind, self.name, self.text, self.trace = row, kind, name, text, trace
-
-    def __repr__(self):
-        return f"Error(row={self.row}, kind={self.kind}, {self.name}: {self.text})"
-
-
-class SegmentResult:
-    """`texts`: of failed rows, from the second column of a call that keeps going; None where there is no such column."""
-
-    def __init__(self, status, rows, values, nulls, errors, texts=None):
-        self.status, self.rows, self.values, self.nulls, self.errors = status, rows, values, nulls, errors
-        self.texts = texts
-        self.misfit = False  # a value that the gateway would ask to RECODE
-
-
-class Result:
-    """A RESULT frame: its stamps by name and its segments, values decoded."""
-
-    def __init__(self, call, fields, segments):
-        self.call, self.fields, self.segments = call, fields, segments
-
-    @property
-    def values(self):
-        only = self.segments[0]
-        assert only.status == 0, only.errors
-        return only.values
-
-    @property
-    def error(self):
-        only = self.segments[0]
-        assert only.status == 1, only.status
-        return only.errors[0]
-
-
 class Gateway:
     """Starts a worker and speaks to it."""
 
@@ -171,6 +139,8 @@ class Gateway:
         self.status = None
         self.folder = None
         self.next_call = 1
+        self.asked, self.counted, self.logged, self.deaf = [], [], [], False
+        self.caller = dict(CALLER)
         kind, _, _, payload = self.read()
         assert kind == HELLO, kind
         self.hello = json.loads(payload)
@@ -199,6 +169,9 @@ class Gateway:
                     if kind == DATA and self.private:
                         self.take_data(payload)
                         continue
+                    if kind in (CONTEXT, COUNTS) or (kind == LOG and call):
+                        self.heard(kind, flags, call, payload)
+                        continue
                     return kind, flags, call, payload
             try:
                 data = self.socket.recv(1 << 20)
@@ -207,6 +180,20 @@ class Gateway:
             if not data:
                 raise Gone
             self.pending += data
+
+    def heard(self, kind, flags, call, payload):
+        """What a body asks, counts or logs. `caller` is what it is told, `asked` has what came."""
+        if kind == CONTEXT:
+            assert not flags and len(payload) == 4, (flags, payload)
+            (what,) = struct.unpack("<I", payload)
+            self.asked.append((call, what))
+            if self.deaf:
+                return
+            answer = self.caller if what == 1 else {"cancelled": self.caller["cancelled"]}
+            self.put(CONTEXT, call, json.dumps(answer).encode())
+        else:
+            assert flags == SKIPPABLE, flags
+            (self.counted if kind == COUNTS else self.logged).append((call, json.loads(payload)))
 
     def expect(self, kind):
         got, flags, call, payload = self.read()
@@ -362,17 +349,22 @@ class Gateway:
         for _ in range(fields["nseg"]):
             status, columns, _, errors, rows = struct.unpack_from("<BBHIQ", payload, at)
             at += 16
-            values, nulls, texts, found = None, None, None, []
+            values, nulls, texts, index, found = None, None, None, None, []
             for number in range(columns):
                 form, count, blocks, nulls = struct.unpack_from("<HHIQ", payload, at)
                 buffers = [struct.unpack_from("<QQ", payload, at + 16 + 16 * k) for k in range(count)]
                 at += 16 + 16 * count
-                if number:
+                if number == 1 and form == ARROW:  # of a table function
+                    (_, none), (start, size) = buffers
+                    assert not none and not nulls and not start % 8 and size == 4 * rows, (buffers, nulls, rows)
+                    index = list(struct.unpack(f"<{rows}i", region[start : start + size]))
+                elif number:
                     assert form == MARSHAL, form
                     texts = self.values("utf8", rows, form, blocks, nulls, buffers, region)
                     assert any(text is not None for text in texts), "an error column without an error"
                 else:
                     values, count = self.values(kind, rows, form, blocks, nulls, buffers, region), nulls
+                    own = form
             nulls = count if columns else None
             for _ in range(errors):
                 row, error_kind, n1, n2, n3, _ = struct.unpack_from("<QHHIII", payload, at)
@@ -382,8 +374,8 @@ class Gateway:
                     parts.append(payload[at : at + size].decode())
                     at += size
                 found.append(Error(row, error_kind, *parts))
-            segments.append(SegmentResult(status, rows, values, nulls, found, texts))
-            if values is not None and form == MARSHAL and not forms.is_plain(kind):
+            segments.append(SegmentResult(status, rows, values, nulls, found, texts, index))
+            if values is not None and own == MARSHAL and not forms.is_plain(kind):
                 good = [forms.fits(kind, nullable or (texts and texts[at]), v) for at, v in enumerate(values)]
                 segments[-1].misfit = not all(good)
                 segments[-1].values = [forms.plainly(kind, v) for v in values] if all(good) else values

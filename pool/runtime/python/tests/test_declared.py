@@ -142,6 +142,9 @@ REFUSED = {
     "extension<geo.point>": "the extension type geo.point is not supported",
     "VARCHAR(3)[]": "a length or precision is not supported, write VARCHAR",
     "FLOAT[]": "write REAL or DOUBLE",
+    "BIGINT[0]": "a fixed_size_list of 0 items, wanted at least 1",
+    "STRUCT<a fixed_size_list<item: int64>[0]>": "a fixed_size_list of 0 items, wanted at least 1",
+    "FIXED_SIZE_LIST(BIGINT)": "a fixed_size_list of 0 items, wanted at least 1",
     "INT EGER": "not understood from 'EGER' on",
     "DAT": "did you mean DATE?",
     "LIST(" * 40 + "INT" + ")" * 40: "nested more than 32 deep",
@@ -216,7 +219,7 @@ DATABEND = {
     "ARRAY(NULLABLE(VARCHAR)) NULL": "list<large_utf8>",
     "MAP(STRING, ARRAY(INT))": "map<large_utf8, list<int32>>",
     "TUPLE(STRING, TUPLE(INT, DATE NULL))": "struct<1 large_utf8, 2 struct<1 int32, 2 date32>>",
-    "VECTOR(3)": "fixed_size_list<float32>[3]",
+    "VECTOR(3)": "fixed_size_list<float32>[3] as Vector",
 }
 
 

@@ -5,9 +5,22 @@ import re
 import sys
 import unittest
 
+from case import WorkerCase
+from tables import table
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(HERE, *[".."] * 4, "docs", "types.md")
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "lib"))
+
+
+class Examples(WorkerCase):
+    def test_table_functions(self):
+        with open(os.path.join(os.path.dirname(PAGE), "functions.md"), encoding="utf-8") as f:
+            _, _, section = f.read().partition("\n## Table functions\n")
+        source = section.partition("```python\n")[2].partition("```")[0]
+        gate = self.load(source)
+        self.assertEqual(table(gate, "words", ["to be", None, "so"]), [(0, "to"), (0, "be"), (2, "so")])
+        self.assertEqual(table(gate, "pieces", ["abcde"], [2]), [(0, (0, "ab")), (0, (2, "cd")), (0, (4, "e"))])
 
 
 class Documented(unittest.TestCase):

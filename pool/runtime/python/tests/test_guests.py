@@ -100,6 +100,8 @@ if __name__ == "__main__":
     server.serve()
 """
 
+BUILT_IN = ["builtin_echo(large_utf8?) large_utf8? row", "builtin_healthy() int32? row"]
+
 
 def shown(gate):
     """The functions of a worker, one text each."""
@@ -143,6 +145,7 @@ class Guests(WorkerCase):
                 "joined(large_utf8?, large_utf8?, large_utf8) large_utf8 row",
                 "lengths(float32?, float64?, large_binary?) float64? list",
                 "pick(uint8?, uint64?, bool?) uint64? row",
+                *BUILT_IN,
             ],
         )
         self.assertEqual(gate.call("divisor", [12, None, 9], [18, 1, 6]).values, [6, None, 3])
@@ -179,7 +182,7 @@ class Guests(WorkerCase):
                 Type.__module__ = "pyarrow.lib"
                 f = udf([Type("int8"), Type("float"), Type("string")], Type("binary"), name="f")(lambda a, b, c: b"")
                 """)
-            self.assertEqual(shown(gate), [want])
+            self.assertEqual(shown(gate), [want, *(BUILT_IN if package == "databend_udf" else [])])
         source = "class T:\n    def __str__(self): return {!r}\nT.__module__ = 'pyarrow.lib'\n"
         source += "@udf([T()], 'INT')\ndef f(x): return 1\n"
         self.load("from databend_udf import udf\n" + source.format("large_string"))
@@ -201,26 +204,52 @@ class Guests(WorkerCase):
         self.check("arrow_udf", "[5], 'INT'", "parameter x: wanted a type name such as 'INT' or 'VARCHAR', got int")
 
     def test_what_is_not_built(self):
-        error = self.refused("from arrow_udf import udtf\n@udtf(input_types='INT', result_types='INT')\n"
-                             "def f(n): yield n\n")  # fmt: skip
-        self.assertEqual(error["message"], "served.f: table functions (@udtf) are not supported yet")
-        self.check("databend_udf", "['INT'], ['INT', 'INT']", "served.f: table functions are not supported yet")
-        self.check("databend_udf", "['INT'], 'INT', stage_refs=['x']", "stage_refs=['x'] is not supported yet")
         self.check("databend_udf", "['INT'], 'INT NOT NULL', skip_null=True", "skip_null=True needs a result_type")
-        for parameter, text in (
-            ("headers", "parameter headers: request headers are not supported yet"),
-            ("h: Headers", "parameter h: request headers are not supported yet"),
-            ("h: 'databend_udf.Headers | None'", "parameter h: request headers are not supported yet"),
-            ("s: StageLocation", "parameter s: stage locations are not supported yet"),
-            ("q: 'QueryState'", "parameter q: the state of a query is not supported yet"),
-        ):
-            self.check("databend_udf", "['INT'], 'INT'", text, "udf, Headers, StageLocation", f"x, {parameter}")
         for package, name in (("arrow_udf", "ScalarFunction"), ("databend_udf", "HeadersMiddleware")):
             error = self.refused(f"from {package} import udf, {name}\n")
             self.assertEqual(error["message"], f"{package}.{name} is not supported yet, or does not exist")
             self.assertEqual((error["class"], error["line"]), ("ImportError", 1))
         self.check("arrow_udf", "['INT', 'INT'], 'INT'", "input_types has 2 types, the body takes 1 parameters (x)")
         self.check("arrow_udf", "['INT'], 'INT', timeout=3", "unexpected keyword argument 'timeout'")
+
+    def test_parameters_that_are_no_columns(self):
+        """Headers by name or hint, stages by hint or stage_refs; what is left are the columns."""
+        imports = "from databend_udf import udf, Headers, StageLocation\nfrom typing import List, Optional\n"
+        for options, parameters, columns in (
+            ("", "x, headers", "x"),
+            ("", "x, headers=None", "x"),
+            ("", "h: Headers, x", "x"),
+            ("", "x, h: 'databend_udf.Headers | None'", "x"),
+            ("", "x, h: Optional[Headers] = None", "x"),
+            ("", "x, h: 'Optional[Headers]' = None", "x"),
+            ("", "x, h: Optional['Headers'] = None", "x"),
+            ("", "x: List[Headers], headers", "x"),
+            ("", "x: 'List[Headers]', headers", "x"),
+            ("", "s: StageLocation, x, headers", "x"),
+            (", stage_refs=['a', 'b']", "s: StageLocation, x, t: 'StageLocation'", "x"),
+            (", stage_refs=['s']", "s, x", "x"),
+        ):
+            source = f"{imports}@udf(['INT'], 'INT'{options})\ndef f({parameters}): return 1\n"
+            args = self.load(source).function("f")["args"]
+            self.assertEqual([arg["name"] for arg in args], columns.split(), source)
+        for options, parameters, text in (
+            (", stage_refs=['a']", "x", "stage_refs=['a']: wanted a name for each of the 0 parameters with the hint"),
+            (", stage_refs=['s', 's']", "s: StageLocation, x", "stage_refs=['s', 's']: wanted a name for each"),
+            ("", "x, y, headers", "input_types has 1 types, the body takes 2 columns (x, y)"),
+            ("", "x, y=2, headers=None", "input_types has 1 types, the body takes 2 columns (x, y)"),
+        ):
+            error = self.refused(f"{imports}@udf(['INT'], 'INT'{options})\ndef f({parameters}): return 1\n")
+            self.assertIn(text, error["message"])
+
+    def test_built_in_functions(self):
+        gate = self.load("from databend_udf import UDFServer\n")  # a server without functions has these
+        self.assertEqual(shown(gate), BUILT_IN)
+        self.assertEqual(gate.call("builtin_echo", ["a", None]).values, ["a", None])
+        self.assertEqual(gate.call("builtin_healthy", rows=1).values, [1])
+        gate = self.load("from databend_udf import udf\n@udf([], 'BIGINT')\ndef builtin_healthy(): return 2\n")
+        self.assertEqual(shown(gate), ["builtin_healthy() int64? row", BUILT_IN[0]])
+        self.assertEqual(gate.loaded["functions"][1]["module"], "databend_udf")
+        self.refused("import databend_udf\n")
 
     def test_a_server_is_not_started(self):
         for package, name in (("arrow_udf", "UdfServer"), ("databend_udf", "UDFServer")):

@@ -46,18 +46,10 @@ class Refused(RefusedCase):
         self.check(source, "served.C: ", line=4)
 
     def test_what_is_not_built(self):
-        for option in ("io_threads=2", "init='shared'", "warmup=1", "native='require'", "affinity='stream'"):
+        for option in ("init='shared'", "native='require'", "affinity='stream'"):
             self.check(f"@udf({option})\ndef f(x: int) -> int: ...", f"{option} is not supported yet", line=2)
         self.check("@udf\ndef f(x: int) -> int: yield 1", "generator functions are not supported yet")
-        self.check("@udf\nasync def f(x: int) -> int: ...", "async functions are not supported yet")
-        self.check(
-            "@udtf(input_types=['INT'], result_types=['INT'])\ndef f(x): yield 1",
-            "table functions (@udtf) are not supported yet",
-        )
         self.check("@udaf(input_types=['INT'], result_type='INT')\nclass F: ...", "aggregate functions (@udaf)")
-        for name in ("context", "counter"):
-            self.check(f"from udfgate import {name}", f"cannot import name '{name}' from 'udfgate'", "ImportError", 2)
-            self.check(f"import udfgate\nudfgate.{name}", f"'udfgate' has no attribute '{name}'", "AttributeError", 3)
 
     def test_options_that_contradict_each_other(self):
         for options, text in (

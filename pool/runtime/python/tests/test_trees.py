@@ -31,7 +31,7 @@ def declared(rnd, depth=0):
     if pick < 0.6:
         return f"ARRAY({declared(rnd, depth + 1)}{null})"
     if pick < 0.65:
-        return f"fixed_size_list<{declared(rnd, depth + 1)}{null}>[{rnd.randrange(3)}]"
+        return f"fixed_size_list<{declared(rnd, depth + 1)}{null}>[{rnd.randrange(1, 4)}]"
     if pick < 0.8:
         return f"MAP({rnd.choice(KEYS)}, {declared(rnd, depth + 1)}{null})"
     members = [f"m{at} {declared(rnd, depth + 1)}{rnd.choice((null, ''))}" for at in range(rnd.randint(1, 4))]

@@ -1,6 +1,6 @@
 """Lets files that were written for the Python server of arrow-udf 0.3 load unchanged: `from arrow_udf import udf`."""
 
-from udfgate.guests import Server, absent, guest
+from udfgate.guests import Server, absent, guest, threads
 
 __all__ = ["DecimalType", "JsonType", "UdfServer", "udf", "udtf"]
 
@@ -13,7 +13,7 @@ def udf(
     batch: bool = False,
     skip_null: bool = False,
 ) -> object:
-    """A scalar function. io_threads changes no answer and is not acted upon."""
+    """A scalar function. io_threads has no effect on a body over lists, as in arrow-udf."""
     return guest(
         "arrow_udf",
         "scalar",
@@ -21,6 +21,7 @@ def udf(
             "input_types": input_types,
             "result_type": result_type,
             "name": name,
+            "io_threads": None if batch else threads(io_threads),
             "batch": bool(batch),
             "skip_null": bool(skip_null),
         },
@@ -28,8 +29,10 @@ def udf(
 
 
 def udtf(input_types: object, result_types: object, name: "str | None" = None) -> object:
-    """A table function; refused at load."""
-    return guest("arrow_udf", "table", {"input_types": input_types, "result_types": result_types, "name": name})
+    """A table function. Of a list of types, of one type too, each value is a struct; its members have no names."""
+    several = isinstance(result_types, list)
+    options = {"input_types": input_types, "result_types" if several else "result_type": result_types, "name": name}
+    return guest("arrow_udf", "table", options)
 
 
 class UdfServer(Server):

@@ -8,7 +8,6 @@ from databend_udf.udf import (
     Headers,
     QueryCancelledError,
     QueryState,
-    StageLocation,
     UDFServer,
     udf,
 )
@@ -27,4 +26,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "StageLocation":
+        from databend_udf.stages import StageLocation
+
+        return StageLocation
     raise absent(__name__, name)

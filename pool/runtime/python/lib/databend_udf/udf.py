@@ -1,6 +1,10 @@
 """The names of databend_udf.udf that function files use."""
 
-from udfgate.guests import Later, Server, guest
+from udfgate.guests import Server, guest, threads
+
+from databend_udf.headers import Headers, QueryCancelledError, QueryState
+
+__all__ = ["ConcurrencyLimitExceeded", "Headers", "QueryCancelledError", "QueryState", "UDFServer", "udf"]
 
 
 def udf(
@@ -14,19 +18,24 @@ def udf(
     max_concurrency: "int | None" = None,
     concurrency_timeout: "float | None" = None,
 ) -> object:
-    """A scalar function; a list of result types, a schema or a field makes it a table function, refused at load.
+    """A scalar function; a list of result types, a schema or a field makes it a table function.
 
-    io_threads, max_concurrency and concurrency_timeout change no answer and are not acted upon. skip_null has no
-    effect on a body over lists, as in databend-udf.
+    concurrency_timeout: seconds. skip_null and io_threads have no effect on a body over lists, as in databend-udf.
     """
     kind = type(result_type)
     table = issubclass(kind, (list, tuple)) or (
         kind.__module__ == "pyarrow.lib" and kind.__name__ in ("Schema", "Field")
     )
-    options = {"input_types": input_types, "name": name, "batch_mode": bool(batch_mode)}
-    options["result_types" if table else "result_type"] = [result_type] if table else result_type
-    options["skip_null"] = bool(skip_null) and not batch_mode
-    options["stage_refs"] = stage_refs or None
+    options = {"input_types": input_types, "name": name, "stage_refs": stage_refs or None}
+    if table:
+        options["result_types"] = [result_type] if kind.__name__ == "Field" else list(result_type)
+        options["skip_null"], options["rows_of_lists"] = bool(skip_null), bool(batch_mode)
+    else:
+        options["result_type"], options["batch_mode"] = result_type, bool(batch_mode)
+        options["skip_null"] = bool(skip_null) and not batch_mode
+        options["io_threads"] = None if batch_mode else threads(io_threads)
+    options["max_concurrency"] = max_concurrency
+    options["concurrency_timeout"] = None if max_concurrency is None else concurrency_timeout
     return guest("databend_udf", "table" if table else "scalar", options)
 
 
@@ -34,21 +43,13 @@ class UDFServer(Server):
     """The server, in name only."""
 
 
-class Headers(Later):
-    """The headers of a request."""
-
-
-class QueryState(Later):
-    """The state of a query."""
-
-
-class StageLocation(Later):
-    """Where files of a stage lie."""
-
-
-class QueryCancelledError(RuntimeError):
-    """For files that catch it; never raised here."""
-
-
 class ConcurrencyLimitExceeded(Exception):
-    """For files that catch it; never raised here."""
+    """For files that catch it; never raised here: the gateway answers the caller itself."""
+
+
+def __getattr__(name: str) -> object:
+    if name == "StageLocation":  # its module loads dataclasses and logging
+        from databend_udf.stages import StageLocation
+
+        return StageLocation
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ class Scorer:  # one instance per worker process
 
 from udfgate.declare import udaf, udf, udtf
 
-__all__ = ["Interval", "udaf", "udf", "udtf"]
+__all__ = ["Interval", "context", "counter", "udaf", "udf", "udtf"]
 
 
 def __getattr__(name: str) -> object:
@@ -21,4 +21,9 @@ def __getattr__(name: str) -> object:
         from udfgate.interval import Interval
 
         return Interval
+    if name in ("context", "counter"):
+        from udfgate.context import context, counter
+
+        globals().update(context=context, counter=counter)  # importing it has bound the name context to the module
+        return globals()[name]
     raise AttributeError(f"module 'udfgate' has no attribute {name!r}")

@@ -5,6 +5,8 @@ from _functools import partial
 from udfgate_worker.library import near
 
 KINDS = {"scalar": "udf", "table": "udtf", "aggregate": "udaf"}
+OF_GUESTS = ("rows_of_lists", "stage_refs")  # options that only other packages have, as they came
+IO_THREADS_MAX = 1024
 MODES = ("row", "list", "arrow", "pandas", "numpy", "polars")
 _NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
@@ -71,9 +73,8 @@ def declarations(value: object) -> tuple:
 
 def declare(kind: str, body: object, options: dict, source: str) -> object:
     """What the decorator of another package leaves in place of a body. Options as those of this package's own."""
-    checked = _checked(kind, {name: value for name, value in options.items() if name != "stage_refs"})
-    if options.get("stage_refs"):
-        checked["stage_refs"] = options["stage_refs"]
+    checked = _checked(kind, {name: value for name, value in options.items() if name not in OF_GUESTS})
+    checked.update({name: options[name] for name in OF_GUESTS if options.get(name)})
     return _declare(kind, body, checked, source)
 
 
@@ -136,6 +137,23 @@ def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError("a number from 1")
     return value
+
+
+def _threads(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= IO_THREADS_MAX:
+        raise ValueError(f"a number from 1 to {IO_THREADS_MAX}")
+    return value
+
+
+def _rows(value: object) -> list:
+    if not isinstance(value, (list, tuple)):
+        raise ValueError("a list of rows, each a tuple of arguments")
+    return list(value)
+
+
+def _wait(value: object) -> int:
+    """Nanoseconds; 0 is not to wait, which is as good as the shortest time."""
+    return 1 if value == 0 and not isinstance(value, bool) else _timeout(value)
 
 
 def _name(value: object) -> str:
@@ -201,15 +219,16 @@ _OPTIONS = {
     "timeout": _timeout,
     "native": _one_of("auto", "off", "require"),
     "concurrency": _count,
-    "io_threads": _count,
+    "io_threads": _threads,
     "max_batch_rows": _count,
     "max_workers": _count,
     "init": _one_of("worker", "shared"),
-    "warmup": _anything,
+    "warmup": _rows,
     "affinity": _one_of("none", "stream"),
     # of arrow-udf and databend-udf
     "skip_null": _flag,
     "batch": _flag,
     "batch_mode": _flag,
     "max_concurrency": _count,
+    "concurrency_timeout": _wait,
 }

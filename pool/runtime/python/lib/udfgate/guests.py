@@ -1,6 +1,6 @@
 """What the modules arrow_udf and databend_udf share: files written for those servers are served unchanged."""
 
-from udfgate.declare import declare
+from udfgate.declare import IO_THREADS_MAX, declare
 
 
 def guest(source: str, kind: str, options: dict) -> object:
@@ -12,6 +12,11 @@ def guest(source: str, kind: str, options: dict) -> object:
         return declare(kind, body, options, source)
 
     return decorate
+
+
+def threads(wanted: "int | None") -> "int | None":
+    """io_threads as those packages have it: none below 2, and any number, of which IO_THREADS_MAX are enough."""
+    return min(wanted, IO_THREADS_MAX) if wanted and wanted > 1 else None
 
 
 class Server:

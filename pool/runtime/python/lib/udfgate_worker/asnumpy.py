@@ -9,7 +9,7 @@ import numpy as np
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.convert import converter
-from udfgate_worker.kinds import Type, as_type
+from udfgate_worker.kinds import Type, as_type, standard
 from udfgate_worker.loans import Loan
 from udfgate_worker.moments import DAY_MS
 from udfgate_worker.strict import Misfit
@@ -48,13 +48,39 @@ class Reader:
             values, bad = self.values(loan, places, lo, hi)
             return objects(values), bad
         values, mask, bad = self.numbers(loan, places, lo, hi, nulls)
+        return self._made(values, mask), bad
+
+    def _made(self, values: np.ndarray, mask: "np.ndarray | None") -> np.ndarray:
+        """What the body gets for numbers and a mask of nulls."""
         if self.moment:
             values = values.view(self.moment)
         if mask is not None:
             values = np.where(mask, np.zeros((), values.dtype), values)
             values.flags.writeable = False
             values = np.ma.MaskedArray(values, mask)
-        return values, bad
+        return values
+
+    def given(self, values: list) -> np.ndarray:
+        """The column of values that a file has written down. Raises what numpy raises over them."""
+        if self.tree is not None:
+            return objects(values)
+        values, mask = self._parts(values)
+        values.flags.writeable = False
+        return self._made(values, mask)
+
+    def _parts(self, values: list) -> tuple:
+        """(values, mask or None) as numbers() has them, of Python's values; moments are int64."""
+        mask = np.array([value is None for value in values], "?")
+        if self.type_.zone:
+            utc = standard("datetime", "timezone").utc
+            values = [one if one is None else one.astimezone(utc).replace(tzinfo=None) for one in values]
+        dtype = self.moment or ("?" if self.type_.kind == "bool" else self.dtype)
+        made = np.array(["NaT" if self.moment else 0] * len(values), dtype)
+        for at, value in enumerate(values):
+            if value is not None:
+                made[at] = value
+        made = made.view("<i8") if self.moment else made
+        return made, mask if mask.any() else None
 
     def values(self, loan: Loan, places: list, lo: int, hi: int) -> tuple:
         """(values as a body in row mode sees them, Misfits by index of those that cannot be held)."""

@@ -29,18 +29,28 @@ class Reader(asnumpy.Reader):
         """As asnumpy.Reader, with a Series."""
         if self.tree is not None:
             values, bad = self.values(loan, places, lo, hi)
-            made = pd.array(values, dtype="string") if self.text else asnumpy.objects(values).copy()
-            return pd.Series(made, name=self.name, dtype=None if self.text else "object"), bad
+            return self._objects(values), bad
         values, mask, bad = self.numbers(loan, places, lo, hi, nulls, True)
+        return self._made(values, mask), bad
+
+    def given(self, values: list) -> pd.Series:
+        """As asnumpy.Reader, with a Series."""
+        return self._objects(values) if self.tree is not None else self._made(*self._parts(values))
+
+    def _objects(self, values: list) -> pd.Series:
+        made = pd.array(values, dtype="string") if self.text else asnumpy.objects(values).copy()
+        return pd.Series(made, name=self.name, dtype=None if self.text else "object")
+
+    def _made(self, values: np.ndarray, mask: "np.ndarray | None") -> pd.Series:
         if self.moment:
-            return pd.Series(self._moments(values, mask), name=self.name), bad
+            return pd.Series(self._moments(values, mask), name=self.name)
         mask = np.zeros(len(values), "?") if mask is None else mask
         if values.dtype.itemsize == 2 and values.dtype.kind == "f":
             values = values.astype("f4")  # pandas has no Float16
         made = {"b": pd.arrays.BooleanArray, "f": pd.arrays.FloatingArray}.get(
             values.dtype.kind, pd.arrays.IntegerArray
         )
-        return pd.Series(made(values, mask), name=self.name), bad
+        return pd.Series(made(values, mask), name=self.name)
 
     def _moments(self, values: np.ndarray, mask: "np.ndarray | None") -> object:
         if self.type_.kind == "date32":

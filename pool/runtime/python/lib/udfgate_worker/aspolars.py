@@ -40,6 +40,10 @@ class Reader(asarrow.Reader):
             array, bad = self._finer(array)
         return pl.from_arrow(array).alias(self.name), bad
 
+    def given(self, values: list) -> pl.Series:
+        """As asarrow.Reader, with a Series."""
+        return pl.from_arrow(super().given(values).cast(self.finer)).alias(self.name)
+
     def _finer(self, array: pa.Array) -> tuple:
         try:
             return array.cast(self.finer), {}

@@ -16,6 +16,7 @@ from udfgate_worker.frames import (
     FORM_MARSHAL,
     KEEP_GOING,
     MEASURE_CPU,
+    MORE,
     SEGMENT_BYTES,
     TOO_LARGE,
     WIDTH_TWO,
@@ -34,23 +35,34 @@ ANSWERS_KEPT = 2  # with one chunk queued ahead, RECODE may mean the answer befo
 
 
 class Answer:
-    """A marshal answer that RECODE may ask for again."""
+    """A marshal answer that RECODE may ask for again. `table`: a table.Sent, of a part of a table function's."""
 
-    __slots__ = ("call", "function", "keep", "outcomes", "place", "row", "step")
+    __slots__ = ("call", "function", "keep", "outcomes", "place", "row", "step", "table")
 
     def __init__(
         self, call: int, function: Function, step: int, place: tuple, row: int, outcomes: "list | None" = None
     ) -> None:
         """place: out_arena, out_base, out_limit. Without outcomes it is a single row, whose number is `row`."""
         self.call, self.function, self.step, self.place = call, function, step, place
-        self.row, self.outcomes, self.keep = row, outcomes, False
+        self.row, self.outcomes, self.keep, self.table = row, outcomes, False, None
 
 
 class Calls:
-    """Runs the calls of one worker, one at a time."""
+    """Runs the calls of one worker, one at a time.
+
+    What asking.py has to know of the call that runs is its instant, which is 0 while none runs: `instant()` of a call of
+    one row, all else of which still lies in the link's buffer, and `received` of another, of which `facts` has instant,
+    call, function and remaining time.
+    """
+
+    only: "Calls | None" = None  # of this process
 
     def __init__(self, link: Link, arenas: Arenas) -> None:
+        Calls.only = self
         self.link, self.arenas = link, arenas
+        self.received, self.instant = 0, int  # int() is 0
+        self.facts: tuple = (0,)
+        self.asking = None  # what bodies ask, from the first use of udfgate.context() or counter() on
         self.region = Region(link, arenas)
         self.functions: list[Function] = []
         self.generation = 0
@@ -64,11 +76,14 @@ class Calls:
         buffer = self.link.buffer
         if length < CALL_BYTES + SEGMENT_BYTES:
             raise ProtocolError(f"CALL of {length} bytes")
-        number, generation, arena, step, base, limit, nseg, flags, lo, hi, chosen, _ = CALL_HEAD.unpack_from(buffer, at)
+        number, generation, remaining, arena, step, base, limit, nseg, flags, lo, hi, chosen, _ = CALL_HEAD.unpack_from(
+            buffer, at
+        )
         self._place(call, arena, base, limit)
         if generation != self.generation or number >= len(self.functions):
             return self._refuse(f"function {number} of generation {generation} is gone", nseg, received)
         function = self.functions[number]
+        self.facts = received, call, function, remaining
         if length == function.length and nseg == 1 and not chosen:
             fields = function.columns.unpack_from(buffer, at + 96)
             if fields[::WIDTH_TWO] == function.forms:
@@ -140,7 +155,10 @@ class Calls:
             rows += segment.hi - segment.lo
         measure = flags & MEASURE_CPU != 0
         times, region, keep = Times(), self.region, flags & KEEP_GOING != 0
-        if keep or not function.plain:
+        self.received = received
+        if function.table is not None:
+            return self._table(function, segments, step, (measure, keep), received)
+        if keep or not function.plain or function.waiting is not None:
             from udfgate_worker.modes import run_special  # 40 KiB that many a worker does without
 
             outcomes = [run_special(function, segment, step, region, times, measure, keep) for segment in segments]
@@ -152,18 +170,46 @@ class Calls:
             self.kept[-1].keep = True
         self._reply(outcomes, times, received)
 
+    def _table(self, function: Function, segments: list, step: int, flags: tuple, received: int) -> None:
+        """Answer a CALL of a table function part by part. flags: measure the processor, keep going."""
+        from udfgate_worker.table import Run, Sent
+
+        if len(segments) != 1:
+            raise ProtocolError(f"{len(segments)} segments of a table function")
+        run, ended = Run(self, function, segments[0], step, flags), False
+        self.rows += segments[0].hi - segments[0].lo
+        while received:
+            times = Times()
+            outcome, part = run.ended(times) if ended else run.part(times)
+            self._keep(function, step, [outcome])
+            if function.marshal:
+                self.kept[-1].table = Sent(run, part)
+            self._reply([outcome], times, received, part.more)
+            if not part.more:
+                break
+            received, remaining, ended = run.asked(self)
+            self.facts = received, self.region.call, function, remaining
+            self.received = received
+        if run.aside:
+            self.link.unread(b"".join(run.aside))
+
     def _refuse(self, why: str, nseg: int, received: int) -> None:
         """No segment can be run at all."""
         if not self.generation:
             raise ProtocolError("CALL before LOAD")
         self._reply([Outcome(FAILED, 0, 0, None, no_row(why)) for _ in range(nseg)], Times(), received)
 
-    def _reply(self, outcomes: list, times: Times, received: int) -> None:
+    def _reply(self, outcomes: list, times: Times, received: int, more: bool = False) -> None:
         region = self.region
-        self.calls += 1
+        self.calls += not more
+        self.received = 0
+        if self.asking is not None:
+            self.asking.close(any([outcome.status == DONE for outcome in outcomes]))
         sent = self.sending(received)
         where = region.arena, region.base, region.used
-        self.sender()(result_frame(region.call, (received, sent), times, self.peak, where, outcomes))
+        self.sender()(
+            result_frame(region.call, (received, sent), times, self.peak, where, outcomes, MORE if more else 0)
+        )
 
     def sender(self):
         """What sends a RESULT frame."""
@@ -206,9 +252,12 @@ class Calls:
         restored = answer.function.encoder.restored
         read = [(list(map(restored, blocks)), texts) for blocks, texts in read]
         recode = self._recode_keeping if answer.keep else self._recode_segment
+        if answer.table is not None:
+            recode = self._recode_table
         outcomes = [recode(answer, outcome, *blocks) for outcome, blocks in zip(answer.outcomes, read)]
         answer.outcomes, answer.place = outcomes, (self.region.arena, self.region.base, self.region.limit)
-        self._reply(outcomes, Times(0, 0, max(0, monotonic_ns() - received - self.region.waited)), received)
+        more = answer.table is not None and answer.table.more
+        self._reply(outcomes, Times(0, 0, max(0, monotonic_ns() - received - self.region.waited)), received, more)
 
     def _read_back(self, column: "tuple | None") -> list:
         """The blocks of a column as lists of values."""
@@ -239,6 +288,11 @@ class Calls:
             return Outcome(TOO_LARGE, outcome.lo)
         except MemoryError as e:
             return Outcome(FAILED, outcome.lo, 0, None, all_rows(e))
+
+    def _recode_table(self, answer: Answer, outcome: Outcome, blocks: list, texts: list) -> Outcome:
+        if outcome.column is None:
+            return outcome
+        return answer.table.again([value for block in blocks for value in block], [one for all in texts for one in all])
 
     def _recode_segment(self, answer: Answer, outcome: Outcome, blocks: list, _texts: list) -> Outcome:
         if outcome.column is None:

@@ -46,7 +46,7 @@ class LoadError(Exception):
 
     def __init__(self, message: str, file: str = "", line: int = 0) -> None:
         super().__init__(message)
-        self.file, self.line = file, line
+        self.file, self.line, self.trace = file, line, ""
 
 
 class Failure:
@@ -146,7 +146,7 @@ def describe(error: BaseException, folders: tuple = (), importing: str = "") -> 
     file = trace = ""
     line = 0
     if issubclass(type(error), LoadError):
-        file, line = error.file, error.line
+        file, line, trace = error.file, error.line, tail(error.trace, TRACE_BYTES_MAX).decode()
     else:
         try:
             file, line, text = _blamed(error, folders, text)

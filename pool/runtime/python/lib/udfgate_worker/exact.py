@@ -295,10 +295,24 @@ def _members(kind: Type, value: object, names: tuple) -> "dict | None":
     return None
 
 
+def _by_place(members: list) -> object:
+    """The rule of a struct whose members have no names of their own, as of what a table function answers."""
+
+    def rule(kind: Type, value: object) -> tuple:
+        if not issubclass(type(value), tuple) or tuple.__len__(value) != len(members):
+            raise refusal("TypeError", kind, value)
+        parts = zip(members, tuple.__iter__(value))
+        return tuple([exact(part, _at_index, at) for at, ((_, exact, _), part) in enumerate(parts)])
+
+    return rule
+
+
 def _struct(type_: Type) -> object:
     names = tuple([name for name, _, _ in type_.children])
     known = frozenset(names)
     members = [(name, inner_rule(child, nullable), nullable) for name, child, nullable in type_.children]
+    if type_.nameless() and type_.view == "tuple":
+        return _by_place(members)
 
     def rule(kind: Type, value: object) -> tuple:
         found = _members(kind, value, names)

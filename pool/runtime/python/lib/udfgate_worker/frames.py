@@ -8,7 +8,8 @@ PROTOCOL = 1
 
 HELLO, ARENA, DROP, LOAD, LOADED, CALL, RESULT, NEED = 1, 2, 3, 4, 5, 6, 7, 8
 REFUSE, RECODE, PING, PONG, LOG, STATS, BYE = 9, 10, 11, 12, 13, 14, 15
-DATA = 17
+DATA, NEXT = 17, 18
+CONTEXT, COUNTS = 19, 20
 
 SKIPPABLE = 0x8000  # flag of a frame that a receiver may skip if it does not know the type
 PRIVATE = 1  # flag of ARENA: no descriptor comes with it
@@ -22,6 +23,8 @@ FORM_ARROW, FORM_MARSHAL, FORM_FLAT = 1, 2, 3
 DONE, FAILED, TOO_LARGE = 0, 1, 2  # status of a segment
 RAISED, MISFIT, NO_ROW = 1, 2, 3  # kind of an error
 MEASURE_CPU, KEEP_GOING = 1, 2  # flags of CALL
+MORE = 1  # flag of RESULT: a table function has more to come
+NEXT_END = 1  # flag of NEXT: the body is to end
 
 BLOCK_ROWS_MAX = 4096
 CLASS_BYTES_MAX, TEXT_BYTES_MAX, TRACE_BYTES_MAX = 256, 4 << 10, 16 << 10
@@ -30,11 +33,12 @@ HEADER = Struct("<IHHQ")  # length, type, flags, call
 ARENA_HEAD = Struct("<IIQ")  # arena, role, size
 DROP_HEAD = Struct("<I")
 DATA_HEAD = Struct("<I4xQ")  # arena, offset
+NEXT_HEAD = Struct("<QII")  # remaining, flags, reserved
 BYTES = Struct("<Q")  # of NEED, REFUSE, PONG
 
-# CALL and its first segment in one: function, generation, out_arena, block_rows, out_base, out_limit, nseg, flags,
+# CALL and its first segment in one: function, generation, remaining, out_arena, block_rows, out_base, out_limit, nseg, flags,
 # row_lo, row_hi, sel_len, ncols
-CALL_HEAD = Struct("<II8xIIQQHH4x8xQQ12xIH6x")
+CALL_HEAD = Struct("<IIQIIQQHH4x8xQQ12xIH6x")
 CALL_BYTES, SEGMENT_BYTES, COLUMN_BYTES, BUFFER_BYTES = 48, 48, 16, 16
 SEGMENT = Struct("<8xQQ12xIH6x")  # row_lo, row_hi, sel_len, ncols
 COLUMN = Struct("<HHIQ")  # form, nbuf, arena, nulls

@@ -16,13 +16,15 @@ class Function:
     encodes a single row (see encode.py), `marshal` says that results are in marshal form.
 
     `listing`: the body takes whole columns, as lists or, with a vectors.Vector in `vector`, as a library's. `skip`: rows with a null argument are not given to it. `elementwise`: its rows do
-    not depend on each other. `mutable`: an argument is of a class that a body can change.
+    not depend on each other. `mutable`: an argument is of a class that a body can change. `table`: a table.Table, of a
+    table function.
     """
 
     def __init__(self, name: str, body: object, args: list, names: list, result: tuple, views: dict) -> None:
         """args: types by position, and their names; result: (type, nullable); views as in Arenas. Raises Unserved."""
         self.listing, self.skip, self.elementwise, self.plain = False, False, True, True
-        self.vector = None
+        self.vector = self.waiting = self.table = None
+        self.canonical, self.rows_max = name, 0
         self.name, self.body, self.args, self.names = name, body, args, names
         self.mutable = any([type(kind) is not str and kind.mutable() for kind in args])
         self.readers = [readers(kind, views) for kind in args]
@@ -35,10 +37,24 @@ class Function:
         self.ones = [(one, at * WIDTH_TWO) for at, (one, _) in enumerate(usual)]
         self.blocks = [(block, at * WIDTH_TWO) for at, (_, block) in enumerate(usual)]
 
+    def wait(self, at_once: int, coroutine: bool) -> None:
+        """The body waits: so many rows at once are run by `waiting`; what is a coroutine function is awaited.
+
+        `body` stays what takes the arguments of one call and returns its value.
+        """
+        from udfgate_worker import waiting
+
+        if coroutine and not self.listing:
+            self.waiting = waiting.Tasks(self.body, at_once)
+            self.plain, self.length = False, -1
+        elif not coroutine:
+            self.waiting = waiting.Threads(self.body, at_once)
+        self.body = waiting.awaited(self.body) if coroutine else waiting.apart(self.body)
+
     def special(self, listing: bool, skip: bool, elementwise: bool) -> None:
         """Settle how rows go through the body. What is not the plain row mode has no usual CALL: length fits none."""
         self.listing, self.skip, self.elementwise = listing, skip, elementwise
-        self.plain = not listing and not skip
+        self.plain = not listing and not skip and self.table is None
         if not self.plain:
             from udfgate_worker import modes  # noqa: F401  now, not in the first call
 

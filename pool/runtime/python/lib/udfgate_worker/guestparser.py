@@ -2,7 +2,7 @@
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.guesttypes import plain_guest, unknown_guest
-from udfgate_worker.kinds import JSON, UDF_DECIMAL, VARIANT, Type, decimal_of, json_type, list_of, map_of, views
+from udfgate_worker.kinds import JSON, UDF_DECIMAL, VARIANT, VECTOR, Type, decimal_of, json_type, list_of, map_of, views
 from udfgate_worker.typeparser import Flavour, Parser, from_pyarrow, parse
 
 _ARROW_SIMPLE = {
@@ -68,7 +68,8 @@ def _databend(parser: Parser, word: str) -> "Type | str | None":
     elif word == "ARRAY":
         found = list_of(*parser.part())
     elif word == "VECTOR":
-        found = list_of("float32", kind="fixed_size_list", size=parser.number())
+        item = ("item", "float32", True)
+        found = Type("fixed_size_list", size=parser.number(), extension=VECTOR, children=(item,))
     elif word == "MAP":
         key, _ = parser.part()
         parser.close(",")

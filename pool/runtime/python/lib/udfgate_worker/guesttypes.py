@@ -1,8 +1,10 @@
-"""Files of arrow-udf and databend-udf: their own names of plain types, and what they ask for that is not built."""
+"""Files of arrow-udf and databend-udf: their own names of plain types, and what their bodies are given beside columns."""
+
+from udfgate.declare import declarations
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.library import near
-from udfgate_worker.signature import Shape
+from udfgate_worker.signature import Shape, shape_of
 from udfgate_worker.typenames import Unserved, from_pyarrow
 
 _INTS = {
@@ -43,11 +45,6 @@ _TABLES["databend_udf"].update({
     "INTEGER UNSIGNED": "uint32",
     "BIGINT UNSIGNED": "uint64",
 })  # fmt: skip
-_INJECTED = {
-    "Headers": "request headers are",
-    "QueryState": "the state of a query is",
-    "StageLocation": "stage locations are",
-}
 
 
 def guest_type(source: str, given: object) -> tuple:
@@ -100,20 +97,77 @@ def unknown_guest(source: str, name: str) -> Unserved:
     return Unserved(f"{source} has no type called {name}{near(name.upper(), list(_TABLES[source]))}")
 
 
-def refuse_guest(source: str, shape: Shape, options: dict) -> None:
-    """Raise Unserved for what the package would give to a body and the gateway does not."""
-    if source != "databend_udf":
-        return
-    for parameter in shape.parameters:
-        hint = parameter.hint
-        name = hint if isinstance(hint, str) else getattr(hint, "__name__", None) or str(hint)
-        for word in name.replace("[", " ").replace("]", " ").replace(".", " ").replace("|", " ").split():
-            if word in _INJECTED:
-                raise Unserved(f"parameter {parameter.name}: {_INJECTED[word]} not supported yet")
-    if shape.parameters and shape.parameters[-1].name == "headers":
-        raise Unserved(f"parameter headers: {_INJECTED['Headers']} not supported yet")
-    if options.get("stage_refs"):
-        raise Unserved(f"stage_refs={options['stage_refs']!r} is not supported yet")
+def guest_shape(source: str, shape: Shape, options: dict) -> None:
+    """Take parameters that are no columns out of a body's shape. Raises Unserved."""
+    if source == "databend_udf":
+        from databend_udf.given import settle
+
+        settle(shape.parameters, options)
+
+
+def guest_value(source: str, options: dict) -> tuple:
+    """(type, nullable) of the values of a table function. Raises Unserved."""
+    if "result_types" not in options:
+        return guest_type(source, options.get("result_type"))
+    columns = _table_columns(source, options["result_types"])
+    # Rows come as tuples, whatever structs inside of columns look like.
+    return _parser().Type("struct", view="tuple", children=columns), source == "arrow_udf"
+
+
+def _table_columns(source: str, given: list) -> tuple:
+    """(name, type, nullable) of each column; in arrow-udf columns have no names."""
+    if not given:
+        raise Unserved("wanted at least one result type")
+    if source == "arrow_udf":
+        return tuple([("", *guest_type(source, one)) for one in given])
+    columns = []
+    for number, one in enumerate(given):
+        name = f"col{number}"
+        if isinstance(one, tuple) and len(one) == 2:
+            name, found = str(one[0]), guest_type(source, one[1])
+        elif type(one).__name__ == "Field" and from_pyarrow(one):
+            name, found = one.name or ("output" if len(given) == 1 else name), _of_field(source, one)
+        else:
+            found = guest_type(source, one)
+        if name in [other for other, _, _ in columns]:
+            raise Unserved(f"two columns are called {name}")
+        columns.append((name, *found))
+    return tuple(columns)
+
+
+def _of_field(source: str, field: object) -> tuple:
+    """(type, nullable) of a pyarrow field, whose metadata says what is a VARIANT."""
+    if (field.metadata or {}).get(b"Extension") == b"Variant":
+        return _parser().of_name(source, "VARIANT"), bool(field.nullable)
+    return guest_type(source, field.type)[0], bool(field.nullable)
+
+
+def guest_body(declaration: object, body: object) -> object:
+    """What the worker calls for a body: it is given what the package gives beside columns. Raises Unserved."""
+    if declaration.source != "databend_udf":
+        return body
+    from databend_udf.given import given, settle, table
+
+    options, parameters = declaration.options, shape_of(body).parameters
+    names = [parameter.name for parameter in parameters]
+    body = given(body, settle(parameters, options), names)
+    if declaration.kind != "table":
+        return body
+    columns = _table_columns(declaration.source, options["result_types"])
+    return table(body, [name for name, _, _ in columns], options.get("rows_of_lists", False))
+
+
+def built_in(modules: list) -> list:
+    """The declarations that databend-udf's server adds, if one of the modules has such a server or function."""
+    import databend_udf.builtin as builtin
+    from databend_udf import UDFServer
+
+    values = [value for module in modules for value in vars(module).values()]
+    if not any([value is UDFServer or issubclass(type(value), UDFServer) for value in values]) and not any(
+        [found.source == "databend_udf" for value in values for found in declarations(value)]
+    ):
+        return []
+    return [found for value in vars(builtin).values() for found in declarations(value)]
 
 
 def refuse_skipped(source: str, skip: bool, nullable: bool) -> None:

@@ -30,6 +30,11 @@ class Keeper:
 
     def put(self, values: list, failed: dict) -> None:
         """The next block. failed has the text of each row that failed, by index; the values there are None."""
+        if not self.fast(values, failed):
+            self.put_strictly(values, failed)
+
+    def fast(self, values: list, failed: dict) -> bool:
+        """Put the next block, or False: the strict rules must decide."""
         encoder = self.encoder
         if not failed or encoder.nullable:
             taken = encoder.fast(values)
@@ -44,13 +49,16 @@ class Keeper:
             taken = False
         if taken:
             self._note(len(values), failed)
-        else:
-            self.put_strictly(values, failed)
+        return taken
 
     def put_strictly(self, values: list, failed: dict) -> None:
         """The same, value by value under the strict rules: what does not fit becomes null, and a text in failed."""
         encoder = self.encoder
-        encoder.put_exact(exact_or_failed(encoder.type_name, encoder.nullable, values, failed))
+        self.put_exact(exact_or_failed(encoder.type_name, encoder.nullable, values, failed), failed)
+
+    def put_exact(self, values: list, failed: dict) -> None:
+        """The next block, of exact values."""
+        self.encoder.put_exact(values)
         self._note(len(values), failed)
 
     def _note(self, count: int, failed: dict) -> None:

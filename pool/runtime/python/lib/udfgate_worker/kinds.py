@@ -16,6 +16,7 @@ JSON, ARROW_JSON, UDF_DECIMAL, UUID, VARIANT = (
     "arrow.uuid",
     "Variant",
 )
+VECTOR = "Vector"  # changes nothing for a body, and is named for Databend
 EXTENSIONS = (JSON, ARROW_JSON, UDF_DECIMAL, UUID, VARIANT)  # those that change what a body sees
 DECIMALS = {"decimal32": 9, "decimal64": 18, "decimal128": 38, "decimal256": 76}  # most digits
 # Struct code and shift of kinds that cross as numbers, besides the plain ones.
@@ -91,6 +92,11 @@ class Type(str):
         """Whether a body gets values that it can change."""
         return bool(self.children) or self.extension in (JSON, ARROW_JSON, VARIANT)
 
+    def nameless(self) -> bool:
+        """Whether the members of a struct are told apart by their places alone."""
+        names = [name for name, _, _ in self.children]
+        return len(set(names)) < len(names) or names == [""]
+
     def depth(self) -> int:
         """1 for a type without children."""
         return 1 + max([child.depth() for _, child, _ in self.children], default=0)
@@ -152,7 +158,7 @@ class Type(str):
         elif self.children or text == "struct":
             named = text == "struct"
             shown = [
-                (f"{name} " if named else "") + child._shown(depth + 1)
+                (f"{name} " if named and name else "") + child._shown(depth + 1)
                 for name, child, _ in self.children[:_NAME_MEMBERS_MAX]
             ]
             if len(self.children) > _NAME_MEMBERS_MAX:
@@ -177,7 +183,9 @@ def as_type(kind: "str | Type") -> Type:
 
 
 def list_of(item: "str | Type", nullable: bool = True, kind: str = "list", size: int = 0) -> Type:
-    """A list type."""
+    """A list type. Raises ValueError for lists of a fixed size below 1."""
+    if kind == "fixed_size_list" and size < 1:
+        raise ValueError(f"a fixed_size_list of {size} items, wanted at least 1")
     return Type(kind, size=size, children=(("item", item, nullable),))
 
 

@@ -2,6 +2,7 @@
 
 import _socket
 import os
+from _thread import RLock
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.frames import FRAME_BYTES_MAX, HEADER, LONG_FRAME_BYTES_MAX, LONG_FRAMES, ProtocolError
@@ -13,7 +14,7 @@ CLOSE_ON_EXEC = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Link:
-    """One end of a stream socket pair, owned by the main thread.
+    """One end of a stream socket pair, owned by the main thread; during a call by whoever holds `lock` (asking.py).
 
     `buffer[start:end]` holds bytes that were read and not yet taken up. Every read is a recvmsg, because an ARENA
     frame may come at any time and its descriptor is lost if its first byte is read any other way.
@@ -26,6 +27,8 @@ class Link:
         self._receive = self.socket.recvmsg_into
         self._send = self.socket.sendall
         self.forked = False
+        self.lock = RLock()
+        self.owed = 0  # answers to CONTEXT that are still to come
         self.rights: list[int] = []  # descriptors received, oldest first
         self._buffer(bytearray(BUFFER_BYTES), 0)
 

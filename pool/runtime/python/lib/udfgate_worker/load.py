@@ -11,7 +11,8 @@ from udfgate.declare import KINDS, Declaration, declarations
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.errors import LoadError, raised_at
 from udfgate_worker.function import Function
-from udfgate_worker.signature import NO_HINT, Plain, Shape, flavour, hint_type, shape_of
+from udfgate_worker.limits import chunk_limits, rows_at_once
+from udfgate_worker.signature import COROUTINE, GENERATOR, NO_HINT, Plain, Shape, flavour, hint_type, shape_of
 from udfgate_worker.strict import type_name
 from udfgate_worker.typenames import Unserved, column_type, described
 
@@ -21,13 +22,10 @@ NOTHING = (
 )
 SKIPPED_MAX = 100
 # Options that change answers, or promise something, and are not built yet: the values with which they may be given all
-# the same. Limits and hints (concurrency, max_concurrency, max_workers, max_batch_rows, volatility, elementwise) are
-# not among them: no answer depends on them, so they are taken and kept until the gateway acts on them.
+# the same.
 _TAME = {
     "mode": ("row", "list", "arrow", "numpy", "pandas", "polars"),
-    "io_threads": (1,),
     "init": ("worker",),
-    "warmup": (),
     "native": ("auto", "off"),
     "affinity": ("none",),
 }
@@ -47,7 +45,7 @@ def load(request: dict, views: dict, imports: object) -> tuple:
         loaded = _import(name, file)
         if not issubclass(type(loaded), type(sys)):
             raise LoadError(f"{name}: wanted a module in sys.modules, got {type_name(loaded)}", file)
-        taken = set()
+        taken, warmups = set(), []
         for declaration in _found(loaded, name, skipped):
             function, entry = _served(declaration, name, views)
             if entry["name"] in taken:
@@ -58,7 +56,28 @@ def load(request: dict, views: dict, imports: object) -> tuple:
             entry["file"] = file or getattr(loaded, "__file__", None) or ""
             functions.append(function)
             entries.append(entry)
+            if "warmup" in declaration.options:
+                warmups.append((function, declaration))
+        for function, declaration in warmups:
+            from udfgate_worker.warmup import warm
+
+            warm(function, declaration.options["warmup"], _where(declaration))
+    if "databend_udf" in sys.modules:
+        _built_in(request["modules"], functions, entries, views)
     return functions, entries, skipped
+
+
+def _built_in(modules: list, functions: list, entries: list, views: dict) -> None:
+    """Add what servers of databend-udf offer beside a file's functions, where the file has none of that name."""
+    from udfgate_worker.guesttypes import built_in
+
+    taken = {entry["name"] for entry in entries}
+    for declaration in built_in([sys.modules.get(module["name"]) for module in modules]):
+        function, entry = _served(declaration, declaration.source, views)
+        if entry["name"] not in taken:
+            entry["number"], entry["file"] = len(functions), ""
+            functions.append(function)
+            entries.append(entry)
 
 
 def _import(name: str, file: str) -> object:
@@ -108,9 +127,18 @@ def _found(module: object, name: str, skipped: list) -> list:
             found.append(Declaration(value, "scalar", {}))
         elif len(skipped) < SKIPPED_MAX:
             skipped.append({"module": name, "name": value.__name__, "why": lack})
-    if not found:
+    if not found and not _serves_built_in(module):
         raise LoadError(NOTHING.format(name), getattr(module, "__file__", None) or "")
     return found
+
+
+def _serves_built_in(module: object) -> bool:
+    """Whether a module without functions of its own has a server of databend-udf, whose own functions it serves."""
+    if "databend_udf" not in sys.modules:
+        return False
+    from udfgate_worker.guesttypes import built_in
+
+    return bool(built_in([module]))
 
 
 def _own(value: object, module: str) -> "Shape | None":
@@ -164,18 +192,21 @@ def _name_of(declaration: Declaration) -> str:
 
 def _served(declaration: Declaration, module: str, views: dict) -> tuple:
     """(Function, entry of LOADED without its number) of a declaration."""
-    name = getattr(declaration.body, "__name__", "?")
+    name, table = getattr(declaration.body, "__name__", "?"), declaration.kind == "table"
     try:
         name = _name_of(declaration)
         _refuse_unbuilt(declaration)
         mode, skip = _ways(declaration.options)
         call = _callable(declaration)
+        coroutine = flavour(call) == COROUTINE
+        at_once, limits = rows_at_once(declaration.options, mode, coroutine), chunk_limits(declaration.options)
         args, result = _columns(declaration, call)
         if declaration.source:
-            from udfgate_worker.guesttypes import refuse_skipped
+            from udfgate_worker.guesttypes import guest_body, refuse_skipped
 
-            refuse_skipped(declaration.source, skip, result[1])
-        if skip:  # null answers of rows that the body does not see need a column that has nulls
+            refuse_skipped(declaration.source, skip and not table, result[1])
+            call = guest_body(declaration, call)
+        if skip and not table:  # null answers of rows that the body does not see need a column that has nulls
             result = (result[0], True)
     except Unserved as e:
         raise LoadError(f"{module}.{name}: {e}", *_where(declaration)) from None
@@ -189,7 +220,17 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
         function = _function(mode, name, call, args, result, views)
     except Unserved as e:  # a time zone that this host does not know
         raise LoadError(f"{module}.{name}: {e}", *_where(declaration)) from None
+    if table:
+        from udfgate_worker.table import Table
+
+        members = len(result[0].children) if getattr(result[0], "view", "") == "tuple" else 0
+        function.table = Table(flavour(call) == GENERATOR, members)
     function.special(listing, skip, elementwise)
+    function.canonical = f"{module}.{name}"
+    if listing:
+        function.rows_max = limits["max_batch_rows"]
+    if coroutine or at_once > 1:
+        function.wait(at_once, coroutine)
     entry = {
         "number": 0,
         "module": module,
@@ -203,6 +244,7 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
         "idempotent": options.get("idempotent", volatility == "immutable"),
         "timeout_ns": options.get("timeout", 0),
         "on_error": options.get("on_error", "fail"),
+        **limits,
     }
     return function, entry
 
@@ -234,13 +276,17 @@ def _instance(declaration: Declaration, name: str) -> object:
 
 
 def _refuse_unbuilt(declaration: Declaration) -> None:
-    if declaration.kind != "scalar":
-        decorator = "" if declaration.source == "databend_udf" else f" (@{KINDS[declaration.kind]})"
-        raise Unserved(f"{declaration.kind} functions{decorator} are not supported yet")
+    table = declaration.kind == "table"
+    if declaration.kind == "aggregate":
+        raise Unserved(f"aggregate functions (@{KINDS[declaration.kind]}) are not supported yet")
+    if table:
+        from udfgate_worker.tabletypes import refuse_options
+
+        refuse_options(declaration.options)
     for option, value in declaration.options.items():
         if option in _TAME and value not in _TAME[option]:
             raise Unserved(f"{option}={value!r} is not supported yet")
-    if "result_types" in declaration.options:
+    if "result_types" in declaration.options and not table:
         raise Unserved("result_types is for table functions; a scalar function has result_type")
 
 
@@ -272,7 +318,10 @@ def _callable(declaration: Declaration) -> object:
         if body is None:
             raise Unserved("the class has no __call__")
     kind = flavour(body)
-    if kind:
+    if declaration.kind == "table":
+        if kind == COROUTINE:
+            raise Unserved("an async table function yields its rows; this one has no yield")
+    elif kind and kind != COROUTINE:
         raise Unserved(f"{kind} not supported yet")
     return body
 
@@ -284,13 +333,19 @@ def _columns(declaration: Declaration, call: object) -> tuple:
         del shape.parameters[:1]
     type_of = column_type
     if declaration.source:
-        from udfgate_worker.guesttypes import guest_type, refuse_guest
+        from udfgate_worker.guesttypes import guest_shape, guest_type, guest_value
 
-        refuse_guest(declaration.source, shape, options)
+        guest_shape(declaration.source, shape, options)
         type_of = partial(guest_type, declaration.source)
     given = options.get("input_types")
     args = _hinted(shape) if given is None else _given(shape, given, type_of)
     try:
+        if declaration.source and declaration.kind == "table":
+            return args, guest_value(declaration.source, options)
+        if declaration.kind == "table":
+            from udfgate_worker.tabletypes import table_value
+
+            return args, table_value(options, shape, type_of)
         if "result_type" in options:
             return args, type_of(options["result_type"])
         if shape.returns is NO_HINT:

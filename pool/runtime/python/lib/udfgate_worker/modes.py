@@ -177,37 +177,19 @@ def _nulls(function: Function, segment: Segment, columns: list) -> list:
 
 
 def _row_pieces(function: Function, segment: Segment, step: int, clock: Clock, keep: bool):
-    body = function.body
-    row, number = segment.lo, 0
+    run, row, number = partial(_run_rows, function.body), segment.lo, 0
+    if function.waiting is not None:
+        function.waiting.begin()
+        run = function.waiting.run
     while row < segment.hi:
         top = min(row + step, segment.hi)
         at = monotonic_ns()
         columns, bad = read_block(function, segment, row, top, number)
         rows = _Rows(_nulls(function, segment, columns), bad, top - row, keep)
         columns, count = rows.of(columns), rows.count
-        calls = map(body, *columns) if columns else starmap(body, repeat((), count))
-        columns = None
         clock.decode += monotonic_ns() - at
-        values, failed, error = [], {}, None
-        clock.start()
-        while len(values) < count:
-            # map holds the place: after a raise it goes on with the next row. A StopIteration of the body ends extend
-            # in silence, and the values are too few then.
-            try:
-                values.extend(calls)
-                if len(values) < count:
-                    if not keep:
-                        break
-                    failed[len(values)] = "StopIteration"
-                    values.append(None)
-            except BaseException as e:
-                if not keep:
-                    error = e
-                    break
-                failed[len(values)] = failed_text(type_name(e), text_of(e))
-                values.append(None)
-        clock.stop()
-        calls = None
+        values, failed, error = run(columns, count, clock, keep)
+        columns = None
         if len(values) < count:
             at = rows.at(len(values))
             failure, error = stopped(row + at, error), None
@@ -217,6 +199,32 @@ def _row_pieces(function: Function, segment: Segment, step: int, clock: Clock, k
             raise Stopped(misfit(row, rows.stop), values[: rows.stop.row])
         yield values, failed
         row, number, values = top, number + 1, None
+
+
+def _run_rows(body: object, columns: list, count: int, clock: Clock, keep: bool) -> tuple:
+    """(values, failed, error) of a block: the values before the row that raised, unless the call keeps going."""
+    calls = map(body, *columns) if columns else starmap(body, repeat((), count))
+    values, failed = [], {}
+    clock.start()
+    try:
+        while len(values) < count:
+            # map holds the place: after a raise it goes on with the next row. A StopIteration of the body ends extend
+            # in silence, and the values are too few then.
+            try:
+                values.extend(calls)
+                if len(values) < count:
+                    if not keep:
+                        return values, failed, None
+                    failed[len(values)] = "StopIteration"
+                    values.append(None)
+            except BaseException as e:
+                if not keep:
+                    return values, failed, e
+                failed[len(values)] = failed_text(type_name(e), text_of(e))
+                values.append(None)
+        return values, failed, None
+    finally:
+        clock.stop()
 
 
 def _list_pieces(function: Function, segment: Segment, step: int, clock: Clock, keep: bool):
@@ -318,9 +326,10 @@ def _run_lists(function: Function, columns: list, count: int, clock: Clock, keep
     """
     values: list = []
     failed: dict = {}
-    todo = [(0, count)] if count else []
+    most = function.rows_max if function.elementwise and function.rows_max else count
+    todo = [(lo, min(lo + most, count)) for lo in range(0, count, most or 1)][::-1]
     copied = None
-    cut, take, vector = getitem, _listed, function.vector
+    cut, take, vector = getitem, listed_results, function.vector
     if vector is not None:
         cut, take = vector.select, vector.take
     while todo:
@@ -358,7 +367,7 @@ def _run_lists(function: Function, columns: list, count: int, clock: Clock, keep
     return values, failed, None
 
 
-def _listed(result: object, wanted: int) -> "list | tuple":
+def listed_results(result: object, wanted: int) -> "list | tuple":
     """The results of a list body. Raises Stopped if they are none, or too few or many."""
     kind = type(result)
     base = list if issubclass(kind, list) else tuple if issubclass(kind, tuple) else None

@@ -9,6 +9,7 @@ from udfgate_worker.frames import (
     ARENA_HEAD,
     BYTES,
     CALL,
+    CONTEXT,
     DATA,
     DATA_BYTES,
     DATA_HEAD,
@@ -71,13 +72,17 @@ class Region:
 
         A CALL queued ahead may lie in the socket in front of the answer; it is put back.
         """
+        with self.link.lock:  # a body may have left threads behind that ask
+            return self._ask_alone(size)
+
+    def _ask_alone(self, size: int) -> "int | None":
         link = self.link
         link.put(NEED, self.call, BYTES.pack(size))
         aside: list[bytes] = []
         answer = -1
         while answer == -1:
             kind, flags, call, at, length = link.frame()
-            if kind == ARENA and self._arena(flags, at, length):
+            if kind == ARENA and self.take_up(flags, at, length):
                 answer = None
             elif kind == REFUSE:
                 (answer,) = BYTES.unpack_from(link.buffer, at)
@@ -85,6 +90,8 @@ class Region:
                 self.arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
             elif kind == DATA:
                 self.arenas.write(link.buffer, at, length)
+            elif kind == CONTEXT and link.owed:
+                link.owed -= 1
             elif kind == CALL:
                 aside.append(HEADER.pack(length, kind, flags, call) + link.buffer[at : at + length])
             elif kind != ARENA and not flags & SKIPPABLE:
@@ -108,7 +115,7 @@ class Region:
                 self.link.send(frame)
         self.link.send(result)
 
-    def _arena(self, flags: int, at: int, length: int) -> bool:
+    def take_up(self, flags: int, at: int, length: int) -> bool:
         """Map an arena; move over to it if it is an output. False if it is not."""
         arena, role, size = map_arena(self.link, self.arenas, flags, at, length)
         if role != ROLE_OUTPUT:

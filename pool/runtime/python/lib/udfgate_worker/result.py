@@ -26,24 +26,24 @@ class Outcome:
     """How one segment ended.
 
     `column` is the result of a segment that is done: form, blocks, nulls, then offset and length of each buffer.
-    `errors` is its second column, if rows of it failed. `failure` is the entry of a failed segment. `lo` is its first
-    row in the batch.
+    `index` is its second column in a table function: the input row of each value. `errors` is its last one, if rows of
+    it failed. `failure` is the entry of a failed segment. `lo` is its first row in the batch.
     """
 
-    __slots__ = ("column", "errors", "failure", "lo", "rows", "status")
+    __slots__ = ("column", "errors", "failure", "index", "lo", "rows", "status")
 
     def __init__(
         self, status: int, lo: int = 0, rows: int = 0, column: "tuple | None" = None, failure: "Failure | None" = None
     ) -> None:
         self.status, self.lo, self.rows, self.column, self.failure = status, lo, rows, column, failure
+        self.index: tuple | None = None
         self.errors: tuple | None = None
 
     def pack(self) -> bytes:
         """The segment as it stands in the frame: head, columns, error."""
         if self.status == DONE:
-            if self.errors is None:
-                return RESULT_SEGMENT.pack(DONE, 1, 0, 0, self.rows) + _column(*self.column)
-            return RESULT_SEGMENT.pack(DONE, 2, 0, 0, self.rows) + _column(*self.column) + _column(*self.errors)
+            columns = [_column(*one) for one in (self.column, self.index, self.errors) if one is not None]
+            return RESULT_SEGMENT.pack(DONE, len(columns), 0, 0, self.rows) + b"".join(columns)
         errors = [] if self.failure is None else [self.failure.pack()]
         return RESULT_SEGMENT.pack(self.status, 0, 0, len(errors), self.rows) + b"".join(errors)
 
@@ -53,7 +53,9 @@ def _column(form: int, blocks: int, nulls: int, *places: int) -> bytes:
     return head + b"".join(map(BUFFER.pack, places[::2], places[1::2]))
 
 
-def result_frame(call: int, stamps: tuple, times: Times, peak: int, where: tuple, outcomes: list) -> bytes:
+def result_frame(
+    call: int, stamps: tuple, times: Times, peak: int, where: tuple, outcomes: list, flags: int = 0
+) -> bytes:
     """A whole frame. stamps: recv and send; where: arena, base and used bytes of the answer."""
     received, sent = stamps
     arena, base, used = where
@@ -70,7 +72,7 @@ def result_frame(call: int, stamps: tuple, times: Times, peak: int, where: tuple
         base,
         used,
         len(outcomes),
-        0,
+        flags,
         0,
     )
     payload = b"".join([head, *[outcome.pack() for outcome in outcomes]])

@@ -15,6 +15,7 @@ from udfgate_worker.frames import (
     BYE,
     BYTES,
     CALL,
+    CONTEXT,
     DATA,
     DROP,
     DROP_HEAD,
@@ -50,6 +51,8 @@ def main() -> None:
     try:
         worker.hello()
         worker.loop()
+        if "udfgate_worker.waiting" in sys.modules:
+            sys.modules["udfgate_worker.waiting"].end()
         link.socket.close()  # CPython 3.9 crashes over a socket that is open when the interpreter goes
     except BaseException as e:
         if link.forked:  # a body forked and its child came back: it is no worker
@@ -141,6 +144,8 @@ class Worker:
             self.loaded = True
             self._load(call, bytes(link.buffer[at : at + length]))
             link.shrink()
+        elif kind == CONTEXT and link.owed:  # a signal handler's exception has broken into a question
+            link.owed -= 1
         elif not flags & SKIPPABLE:
             raise ProtocolError(f"frame of type {kind} is not expected here")
 

@@ -8,6 +8,8 @@ from udfgate_worker.typenames import Unserved
 
 NO_HINT = object()  # of a parameter or a return value without annotation
 WRAPPERS_MAX = 64
+COROUTINE = "async functions are"  # flavour of a body to await
+GENERATOR = "generator functions are"
 PLAIN_HINTS = {int: "int64", float: "float64", bool: "bool", str: "utf8", bytes: "binary"}
 _VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
 
@@ -110,9 +112,11 @@ def flavour(body: object) -> str:
         else:
             break
     flags = getattr(getattr(body, "__code__", None), "co_flags", 0)
-    if flags & _COROUTINE or flags & _ASYNC_GENERATOR:
-        return "async functions are"
-    return "generator functions are" if flags & _GENERATOR else ""
+    if flags & _ASYNC_GENERATOR:
+        return "async generator functions are"
+    if flags & _COROUTINE:
+        return COROUTINE
+    return GENERATOR if flags & _GENERATOR else ""
 
 
 def hint_type(hint: object, scope: dict) -> tuple:

@@ -171,10 +171,7 @@ class Parser:
             if self.peek() == "]":
                 found = list_of(found)
             else:
-                size = self.number()
-                if size < 0:
-                    raise ValueError(f"{size} items")
-                found = list_of(found, kind="fixed_size_list", size=size)
+                found = list_of(found, kind="fixed_size_list", size=self.number())
             self.close("]")
         self.depth -= 1
         return found
@@ -287,6 +284,8 @@ class Parser:
         while self.peek() != closing:
             if children:
                 self.close(",")
+                if self.peek() == closing:  # a comma behind the last member, as arrow-udf takes it
+                    break
             name = self.take()
             if not name or name in _TOKEN:
                 raise ValueError(f"wanted the name of a member, got {name or 'the end'}")

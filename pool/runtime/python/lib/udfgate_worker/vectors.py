@@ -22,6 +22,7 @@ from udfgate_worker.whole import buffers_of
 
 NEEDS = {"arrow": ("pyarrow",), "numpy": ("numpy",), "pandas": ("numpy", "pandas"), "polars": ("polars", "pyarrow")}
 _WANTED = "a column of"
+_TAKERS_MAX = 64  # classes of answers that are remembered
 
 
 def storage(type_: "str | Type") -> "str | Type":
@@ -58,6 +59,8 @@ class Vector:
         self.readers = self._readers(names)
         self.copies = False  # a call has kept its input
         self.writers: dict = {}
+        self.takers: dict = {}  # by class of an answer
+        self.asarrow = None  # the module, once it is needed
         if mode in ("arrow", "polars"):
             self._arrow_writer()
 
@@ -160,24 +163,37 @@ class Vector:
         return taken
 
     def _taken(self, answer: object) -> "list | tuple | Column | None":
-        if type(answer) is list or type(answer) is tuple:
-            return answer
-        kinds = [(one.__module__.partition(".")[0], one.__name__) for one in type(answer).__mro__]
+        kind = type(answer)
+        take = self.takers.get(kind)
+        if take is None:
+            take = self._taker(kind)
+            if len(self.takers) < _TAKERS_MAX:  # a body may make a class in each call
+                self.takers[kind] = take
+        return take(answer)
+
+    def _taker(self, kind: type) -> object:
+        """What takes answers of a class."""
+        if kind is list or kind is tuple:
+            return _itself
+        kinds = [(one.__module__.partition(".")[0], one.__name__) for one in kind.__mro__]
         names = {name for module, name in kinds if module in ("pyarrow", "numpy", "pandas", "polars")}
         if ("pyarrow", "ChunkedArray") in kinds or ("pyarrow", "Array") in kinds:
-            return self._of_arrow(answer)
+            return self._of_arrow
         if ("numpy", "ndarray") in kinds:
-            return self._of_numpy(answer)
+            return self._of_numpy
         if ("polars", "Series") in kinds:
-            return self._of_polars(answer)
+            return self._of_polars
         if names & {"Series", "Index", "ExtensionArray"}:
-            return self._of_pandas(answer)
-        base = list if issubclass(type(answer), list) else tuple if issubclass(type(answer), tuple) else None
-        return None if base is None else list(base.__iter__(answer))
+            return self._of_pandas
+        base = list if issubclass(kind, list) else tuple if issubclass(kind, tuple) else None
+        return _nothing if base is None else lambda answer: list(base.__iter__(answer))
 
     def _of_arrow(self, answer: object) -> "Column":
-        from udfgate_worker import asarrow
+        asarrow = self.asarrow
+        if asarrow is None:
+            from udfgate_worker import asarrow
 
+            self.asarrow = asarrow
         array = asarrow.array_of(answer)
         spread = lambda seen, rows: self._of_arrow(asarrow.spread(array, seen, rows))
         return Column(len(array), lambda: self._arrow_writer().whole(array), lambda: asarrow.listed(array), spread)
@@ -224,6 +240,14 @@ class Vector:
             return self._of_arrow(array)
         parts = aspandas.parts_of(answer, bool(as_type(self.result[0]).zone))
         return aspandas.listed(answer) if parts is None else self._of_parts(*parts)
+
+
+def _itself(answer: object) -> object:
+    return answer
+
+
+def _nothing(_answer: object) -> None:
+    return None
 
 
 class _Never:

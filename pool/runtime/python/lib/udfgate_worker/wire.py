@@ -238,10 +238,11 @@ def _structs(type_: Type) -> object:
     names = tuple([name for name, _, _ in type_.children])
     members = [(name, to_wire(child), nullable) for name, child, nullable in type_.children]
     tuples, count, known = type_.view == "tuple", len(names), frozenset(names)
+    nameless = type_.nameless()
 
     def structs_to_wire(values: list, nullable: bool) -> list:
         present, types = _present(values, nullable, set())
-        if types == {dict}:
+        if types == {dict} and not nameless:
             if set(map(len, present)) == {count}:
                 columns = [[value[name] for value in present] for name in names]
             elif set(chain.from_iterable(present)) <= known:

@@ -1,0 +1,236 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/internal/clock"
+)
+
+// inside makes a function of concurrency 1 run until let go. The queue is empty
+// when it returns.
+func (h *harness) inside(name string) (release func()) {
+	h.t.Helper()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if _, _, err := h.call(name, []int64{1}); err != nil {
+			h.t.Errorf("%s: %v", name, err)
+		}
+	})
+	home := h.folder.home()
+	eventually(h.t, "the body runs", func() bool {
+		_, err := os.Stat(filepath.Join(home, "alone"))
+		return err == nil
+	})
+	var once sync.Once
+	release = func() {
+		once.Do(func() {
+			if err := os.WriteFile(filepath.Join(home, "release"), nil, 0o600); err != nil {
+				h.t.Error(err)
+			}
+			running.Wait()
+		})
+	}
+	h.t.Cleanup(release)
+	return release
+}
+
+// waits waits until n calls do.
+func (h *harness) waits(n int) {
+	h.t.Helper()
+	eventually(h.t, "calls wait", func() bool { return h.Stats().QueueLen == n })
+}
+
+// Chunks of a function of concurrency 1 run one after the other, in the order
+// they came, and those that wait hold no worker.
+func TestConcurrency(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 3 })
+	release := h.inside("alone")
+	var mu sync.Mutex
+	var order []int64
+	var calls sync.WaitGroup
+	queued := make([]*udfgate.Call, 3)
+	for i := range queued {
+		queued[i] = h.newCall("alone")
+		calls.Go(func() {
+			if _, _, err := h.callWith(t.Context(), queued[i], []int64{int64(i) + 10}); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, int64(i))
+		})
+		h.waits(i + 1)
+	}
+	if s := h.Stats(); s.Busy != 1 {
+		t.Errorf("want one worker busy, got %d", s.Busy)
+	}
+	h.must("same", []int64{1}) // others are not kept
+	release()
+	calls.Wait()
+	slices.Sort(order) // who hears first is up to the scheduler
+	if !slices.Equal(order, []int64{0, 1, 2}) {
+		t.Errorf("got %v", order)
+	}
+	last := int64(0)
+	for i, call := range queued {
+		p := call.Timeline.Partition()
+		if p[udfgate.StateQueue] == 0 {
+			t.Errorf("call %d: nothing booked as queue: %v", i, p)
+		}
+		for _, s := range call.Timeline.Spans {
+			if s.State == udfgate.StateBody {
+				if s.From < last {
+					t.Errorf("call %d ran before call %d was done", i, i-1)
+				}
+				last = s.To
+			}
+		}
+	}
+	if g := h.gates[h.function("alone").Number]; g.passed != 0 || g.queue.length != 0 || h.gated != 0 {
+		t.Errorf("left behind: %d passed, %d wait, %d in all", g.passed, g.queue.length, h.gated)
+	}
+}
+
+// Many callers, some of whom give up: the body never runs twice at once, nobody
+// is forgotten, and no place is lost.
+func TestConcurrency_hammer(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 2 })
+	var callers sync.WaitGroup
+	for i := range 24 {
+		callers.Go(func() {
+			for n := range 10 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if (i+n)%3 == 0 {
+					time.AfterFunc(time.Duration(n*i)*10*time.Microsecond, cancel)
+				}
+				_, _, err := h.callWith(ctx, h.newCall("alone"), []int64{int64(i + 2)})
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	callers.Wait()
+	h.must("alone", []int64{2})
+	if g := h.gates[h.function("alone").Number]; g.passed != 0 || g.queue.length != 0 || h.gated != 0 {
+		t.Errorf("left behind: %d passed, %d wait, %d in all", g.passed, g.queue.length, h.gated)
+	}
+}
+
+// Waiting has an end: the function's own, the queue's, the caller's, the pool's.
+func TestConcurrency_givesUp(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.QueueTimeout, c.QueueLenMax = 60*time.Millisecond, 1 })
+	release := h.inside("alone_briefly")
+	_, call, err := h.call("alone_briefly", []int64{2})
+	e := wantError(t, err, udfgate.QueueFull, "waited 30ms for one of 1 chunks at once (concurrency)")
+	if !e.Retryable || e.Error() != "alone_briefly: "+e.Message || call.Attempts != 0 {
+		t.Errorf("got %+v, %d attempts", e, call.Attempts)
+	}
+	call = h.newCall("alone_briefly")
+	call.Deadline, call.Limit, call.LimitNS = clock.Now()+int64(5*time.Millisecond), "udfgate-timeout", int64(5*time.Millisecond)
+	_, _, err = h.callWith(t.Context(), call, []int64{2})
+	wantError(t, err, udfgate.Timeout, "timeout after 5ms (udfgate-timeout)")
+	release()
+	if err := os.Remove(filepath.Join(h.folder.home(), "release")); err != nil {
+		t.Fatal(err)
+	}
+
+	release = h.inside("alone")
+	_, _, err = h.call("alone", []int64{2})
+	wantError(t, err, udfgate.QueueFull, "waited 60ms for one of 1 chunks at once (concurrency)")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = h.callWith(ctx, h.newCall("alone"), []int64{2})
+	wantError(t, err, udfgate.Timeout, "the caller went away")
+	release()
+	h.must("alone", []int64{2})
+	if n := len(h.told.waits); n != 7 {
+		t.Errorf("want a wait observed per call, got %d", n)
+	}
+}
+
+// Calls at a gate count as calls that wait for a worker do.
+func TestConcurrency_fullQueue(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.QueueLenMax = 1 })
+	release := h.inside("alone")
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if _, _, err := h.call("alone", []int64{2}); err != nil {
+			t.Error(err)
+		}
+	})
+	h.waits(1)
+	_, _, err := h.call("alone", []int64{2})
+	wantError(t, err, udfgate.QueueFull, "queue is full: 1 calls wait for a worker (--max-queue)")
+	release()
+	waiting.Wait()
+}
+
+// A pool that closes sends home who waits.
+func TestConcurrency_close(t *testing.T) {
+	h := newHarness(t, "")
+	release := h.inside("alone")
+	var waiting, closing sync.WaitGroup
+	waiting.Go(func() {
+		_, _, err := h.call("alone", []int64{2})
+		wantError(t, err, udfgate.Draining, "the pool is closed")
+	})
+	h.waits(1)
+	closing.Go(func() { h.Close(context.Background()) })
+	waiting.Wait()
+	release()
+	closing.Wait()
+	_, err := h.Invoke(t.Context(), h.newCall("alone"), emptyBatch(1))
+	wantError(t, err, udfgate.Draining, "the pool is closed")
+}
+
+// Also of table functions, whose chunk lasts to the end of the body; and the
+// gateway's owner may say otherwise.
+func TestConcurrency_ofTablesAndOverrides(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) {
+		c.WorkersMax, c.QueueTimeout = 2, 30*time.Millisecond
+		c.Overrides = map[string]Override{"threes": {Concurrency: 1}, "alone": {Concurrency: 5}}
+	})
+	if f, g := h.function("threes"), h.function("alone"); f.Concurrency != 1 || g.Concurrency != 5 || h.function("alone_briefly").ConcurrencyWaitNS != 30e6 {
+		t.Errorf("got %+v, %+v", f, g)
+	}
+	for _, name := range []string{"table_alone", "threes"} {
+		parts, err := h.tableWith(t.Context(), h.newCall(name), []int64{9}, func(p partOf) error {
+			if p.values[0] != int64(0) {
+				return nil
+			}
+			_, _, err := h.table("", name, []int64{1})
+			wantError(t, err, udfgate.QueueFull, "waited 30ms for one of 1 chunks at once (concurrency)")
+			return nil
+		})
+		if err != nil || len(parts) < 3 {
+			t.Errorf("%s: got %v, %d parts", name, err, len(parts))
+		}
+		if _, _, err := h.table("", name, []int64{1}); err != nil {
+			t.Errorf("%s, after it: %v", name, err)
+		}
+	}
+}
+
+// A batch that the body does not take does not cross.
+func TestBatchRowsMax(t *testing.T) {
+	h := newHarness(t, "")
+	h.must("at_most", []int64{1, 2, 3})
+	_, call, err := h.call("at_most", []int64{1, 2, 3, 4})
+	e := wantError(t, err, udfgate.Invalid,
+		"batch of 4 rows is over max_batch_rows 3; declare elementwise=True to have it cut, or send smaller batches")
+	if e.Shape != udfgate.ShapeTooLarge || e.Function != "at_most" || call.Attempts != 0 {
+		t.Errorf("got %+v, %d attempts", e, call.Attempts)
+	}
+	h.must("at_most_each", []int64{1, 2, 3, 4})
+	h.must("at_most_rows", []int64{1, 2, 3, 4})
+}

@@ -1,0 +1,499 @@
+"""Table functions: any number of rows for each input row, in parts. Between two parts the body's generator stands still.
+
+A part is what the body yields until it has PART_ROWS_MAX rows, or PART_NS have passed since the first of them. Nothing
+is asked of a generator ahead of that: what follows a full part is found out when the gateway asks for it.
+"""
+
+from array import array
+from itertools import islice, repeat
+from time import monotonic_ns
+
+from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+from udfgate_worker.errors import Failure, all_rows, failed_text, raised, text_of
+from udfgate_worker.frames import (
+    ARENA,
+    BYE,
+    CALL,
+    CONTEXT,
+    DATA,
+    DONE,
+    DROP,
+    DROP_HEAD,
+    FAILED,
+    FORM_ARROW,
+    HEADER,
+    MISFIT,
+    NEXT,
+    NEXT_END,
+    NEXT_HEAD,
+    RECODE,
+    SKIPPABLE,
+    TOO_LARGE,
+    ProtocolError,
+)
+from udfgate_worker.function import Function
+from udfgate_worker.keeping import Keeper, exact_or_failed, rows_failed
+from udfgate_worker.modes import Clock
+from udfgate_worker.region import TooLarge
+from udfgate_worker.result import Outcome, Times
+from udfgate_worker.segment import Segment, read_block
+from udfgate_worker.strict import Misfit, exact_values, refusal, type_name
+
+PART_ROWS_MAX = 1024
+PART_NS = 100_000_000  # a part with a row in it is not kept back for longer
+PACE_MAX = 16  # rows between two looks at the clock: a look costs as much as two or three quick rows
+PACE_NS = 1_000_000  # after a slower stretch the clock is looked at after every row
+_GENERATOR = type(_ for _ in ())
+_SCALARS = (str, bytes, bytearray, memoryview, dict)  # could be iterated over, which is never what was meant
+_WANTED = "an iterable of rows"
+
+
+class Table:
+    """What a function of kind table has beside the rest. `direct`: each call of its body makes a generator of its own.
+
+    `members`: how many members its rows have, if they are structs that may come as lists; else 0.
+    """
+
+    def __init__(self, direct: bool, members: int) -> None:
+        self.direct, self.members = direct, members
+
+    def tuples(self, values: list) -> list:
+        """Rows that came as lists are tuples to the encoders."""
+        members = self.members
+        if not members or not any([type(value) is list for value in values]):
+            return values
+        return [tuple(value) if type(value) is list and len(value) == members else value for value in values]
+
+
+class _Unheld:
+    """Stands for the arguments of a row that Python cannot hold: raises when the body is to be called with them."""
+
+    def __init__(self, misfit: Misfit) -> None:
+        self.misfit = misfit
+
+    def __iter__(self) -> object:
+        raise self.misfit
+
+
+def _each(values: object) -> object:
+    yield from values
+
+
+class Awaited:
+    """The rows of an async iterator. Several are awaited in one go where they are asked for in one go."""
+
+    def __init__(self, rows: object) -> None:
+        from udfgate_worker import waiting
+
+        self.rows, self.run = rows, waiting.run
+
+    def __iter__(self) -> "Awaited":
+        return self
+
+    def __next__(self) -> object:
+        for value in self.take(1):
+            return value
+        raise StopIteration
+
+    def take(self, count: int) -> object:
+        """Iterate over the next rows; fewer than count at their end, or in front of what the body raises."""
+        values: list = []
+        error = None
+        try:
+            self.run(self._some(values, count))
+        except BaseException as e:
+            error = e
+        yield from values
+        if error is not None:
+            raise error
+
+    async def _some(self, values: list, count: int) -> None:
+        step = self.rows.__anext__
+        try:
+            while len(values) < count:
+                values.append(await step())
+        except StopAsyncIteration:
+            pass
+
+    def close(self) -> None:
+        """Close the generator, as its own close does. What is no generator has none."""
+        close = getattr(self.rows, "aclose", None)
+        if close is not None:
+            self.run(close())
+
+
+def begun(value: object) -> object:
+    """The iterator over the rows that a body has returned. Raises Misfit, and what the value's own code raises."""
+    its = type(value)
+    if its is _GENERATOR:
+        if value.gi_frame is None:
+            what = "result: wanted a generator for this row, got one that has ended (does a cache keep it?)"
+            raise Misfit("ValueError", what)
+        return value
+    if value is None:
+        return iter(())
+    if its is list or its is tuple:
+        return iter(value)
+    if not issubclass(its, _SCALARS):
+        if hasattr(its, "__aiter__"):
+            return Awaited(value.__aiter__())
+        if hasattr(its, "__iter__") or hasattr(its, "__getitem__"):
+            return _each(value)
+    raise refusal("TypeError", _WANTED, value)
+
+
+class _Part:
+    """What one part holds: values, the input row of each, and the texts of failed rows by index.
+
+    `failure`: the first row that failed, where the call does not keep going. `more`: the rows may not be at their end.
+    """
+
+    def __init__(self) -> None:
+        self.values: list = []
+        self.owners: list = []
+        self.failed: dict = {}
+        self.failure: Failure | None = None
+        self.more = False
+
+    def first(self, count: int) -> "_Part":
+        """The first rows alone."""
+        part = _Part()
+        part.values, part.owners, part.more = self.values[:count], self.owners[:count], True
+        part.failed = {at: text for at, text in self.failed.items() if at < count}
+        return part
+
+    def after(self, count: int, gone: int) -> "_Part":
+        """The rows behind the first ones, without those of an input row that is over."""
+        while count < len(self.owners) and self.owners[count] == gone:
+            count += 1
+        part = _Part()
+        part.values, part.owners, part.more = self.values[count:], self.owners[count:], self.more
+        part.failed = {at - count: text for at, text in self.failed.items() if at >= count}
+        return part
+
+
+class Sent:
+    """A part that RECODE may ask for again: its owners, and the run that it is of."""
+
+    def __init__(self, run: "Run", part: _Part) -> None:
+        self.run, self.owners, self.more = run, part.owners, part.more
+
+    def again(self, values: list, texts: list) -> Outcome:
+        """Encode the part once more under the strict rules: values as they stand in the arena, texts of failed rows."""
+        part = _Part()
+        part.values, part.owners, part.failed = values, self.owners, rows_failed(texts)
+        self.run.region.used = 0
+        outcome = self.run.guarded(part, True)
+        self.owners = part.owners
+        if outcome.status != DONE:
+            self.more = False
+            self.run.stop()
+        return outcome
+
+
+class Run:
+    """One CALL of a table function."""
+
+    def __init__(self, calls: object, function: Function, segment: Segment, step: int, flags: tuple) -> None:
+        """flags: whether to measure the processor, whether to keep going after a failed row."""
+        self.calls, self.region, self.function, self.segment, self.step = calls, calls.region, function, segment, step
+        self.keep = flags[1]
+        self.clock = Clock(flags[0])
+        self.row, self.number = segment.lo, 0  # first of the next block, and the block's number
+        self.pairs: object = iter(())  # (row, arguments) of what is left of the block
+        self.iterator = None
+        self.owner, self.pace = segment.lo, 1
+        self.due = 0  # when the part is to be closed; 0: it has no row yet
+        self.over = False
+        self.most = PART_ROWS_MAX  # rows of a part; less once there was no room for one
+        self.rest: _Part | None = None  # what has been run and did not find room
+        self.gone = -1  # an input row of which a value did not fit
+        self.aside: list[bytes] = []  # frames for after this call
+
+    # rows in
+
+    def _block(self) -> bool:
+        """Read the next block of input rows; False if there is none."""
+        segment, lo = self.segment, self.row
+        if lo >= segment.hi:
+            return False
+        at = monotonic_ns()
+        top = min(lo + self.step, segment.hi)
+        columns, bad = read_block(self.function, segment, lo, top, self.number)
+        pairs = zip(range(lo, top), zip(*columns) if columns else repeat((), top - lo))
+        # Lists, because a generator of ours would end, and with it the block, by what a signal handler raises within it.
+        if self.function.skip and any([segment.fields[i + 2] for _, i in segment.readers]):
+            pairs = iter([(row, args) for row, args in pairs if None not in args])
+        if bad:
+            pairs = iter([(row, _Unheld(bad[row - lo]) if row - lo in bad else args) for row, args in pairs])
+        self.pairs, self.row, self.number = pairs, top, self.number + 1
+        self.clock.decode += monotonic_ns() - at
+        return True
+
+    def _pull(self, part: _Part) -> None:
+        """Fill a part."""
+        self.due = 0
+        while True:
+            self.clock.start()
+            try:
+                part.more = self._run(part)
+            finally:
+                self.clock.stop()
+            if part.more:
+                return
+            self.pairs = iter(())  # lets the columns of the block go
+            if self.over or not self._block():
+                return
+
+    def _run(self, part: _Part) -> bool:
+        """Run the rows of a block: True if the part is full, False if the block has come to its end or a row failed.
+
+        A generator is asked for rows in slices, by C code that stops before it would ask for one too many. A slice ends
+        at `want` rows, and so does a stretch of input rows that answer little: each costs as much as a row.
+        """
+        values, owners, pairs, extend = part.values, part.owners, self.pairs, part.values.extend
+        body, direct, begin = self.function.body, self.function.table.direct, begun
+        iterator, row, pace, due = self.iterator, self.owner, self.pace, self.due
+        awaited = type(iterator) is Awaited
+        count, since, own = len(values), monotonic_ns(), owners.append
+        have, most = len(owners), self.most  # have: rows of input rows that are at their end
+        want = min(count + pace, most)
+        try:
+            while True:
+                try:
+                    while True:
+                        if iterator is None:
+                            entry = next(pairs, None)
+                            if entry is None:
+                                return False
+                            row, args = entry
+                            if direct:
+                                iterator = body(*args)
+                            else:
+                                iterator = begin(body(*args))
+                                awaited = type(iterator) is Awaited
+                        extend(iterator.take(want - count) if awaited else islice(iterator, want - count))
+                        count = len(values)
+                        if count < want:  # the row's end
+                            iterator = None
+                            if count - have == 1:
+                                own(row)
+                            elif count > have:
+                                owners += [row] * (count - have)
+                            have = count
+                            want -= 1
+                            if count < want:
+                                continue
+                        now = monotonic_ns()
+                        if count and not due:
+                            due = now + PART_NS
+                        if count >= most or (due and now >= due):
+                            return True
+                        pace = 1 if now - since > PACE_NS else min(pace * 2, PACE_MAX)
+                        since, want = now, min(count + pace, most)
+                except BaseException as e:
+                    iterator = args = entry = None
+                    owners += [row] * (len(values) - len(owners))
+                    if not self._failed(part, row, e):
+                        return False
+                count = have = len(values)
+                since = monotonic_ns()
+                due = due or since + PART_NS
+                if count >= most or since >= due:
+                    return True
+                want = min(count + pace, most)
+        finally:
+            self.iterator, self.owner, self.pace, self.due = iterator, row, pace, due
+            owners += [row] * (len(values) - len(owners))
+
+    def _failed(self, part: _Part, row: int, error: BaseException) -> bool:
+        """A row has raised, or cannot be run: note it. Whether the rows after it are to be run."""
+        misfit = type(error) is Misfit
+        if not self.keep:
+            part.failure = Failure(row, MISFIT, error.name, error.text) if misfit else raised(row, error)
+            self.over = True
+            return False
+        text = failed_text(error.name, error.text) if misfit else failed_text(type_name(error), text_of(error))
+        part.failed[len(part.values)] = text
+        part.values.append(None)
+        part.owners.append(row)
+        return True
+
+    # answers out
+
+    def part(self, times: Times) -> tuple:
+        """(Outcome, _Part) of the next part; adds to the times."""
+        clock, region, part, self.rest = self.clock, self.region, self.rest, None
+        clock.decode = clock.body = clock.cpu = 0
+        region.used = region.waited = 0
+        if part is None:
+            part = _Part()
+            self._pull(part)
+            part.values = self.function.table.tuples(part.values)
+        at = monotonic_ns()
+        outcome, part = self._fitting(part)
+        times.decode, times.body, times.cpu = clock.decode, clock.body, clock.cpu
+        times.encode = max(0, monotonic_ns() - at - region.waited)
+        if outcome.status != DONE:
+            part.more = False
+            self.stop()
+        part.values = []  # the caller may be long in taking the part
+        return outcome, part
+
+    def _fitting(self, part: _Part) -> tuple:
+        """(Outcome, _Part): where the gateway refuses room for all of a part it is half of it, and so on; the rest waits."""
+        whole, count, self.gone = part, len(part.values), -1
+        outcome = self.guarded(part, False)
+        while outcome.status == TOO_LARGE and count > 1 and whole.failure is None:
+            count //= 2
+            self.most, part = count, whole.first(count)
+            self.region.used, self.gone = 0, -1
+            outcome = self.guarded(part, False)
+        if part is not whole and outcome.status == DONE:
+            self.rest = whole.after(count, self.gone)
+        return outcome, part
+
+    def guarded(self, part: _Part, strictly: bool) -> Outcome:
+        """Encode a part; strictly: it is one that the gateway does not take."""
+        lo = self.segment.lo
+        try:
+            if not self.keep:
+                return self._encode(part, strictly)
+            outcome = None if strictly else self._encode_keeping(part, False)
+            if outcome is None:
+                exact = self._strict(part)
+                outcome = self._encode_keeping(exact, True)
+                part.owners = exact.owners
+            return outcome
+        except TooLarge:
+            return Outcome(TOO_LARGE, lo)
+        except BaseException as e:
+            if issubclass(type(e), ProtocolError):
+                raise
+            return Outcome(FAILED, lo, 0, None, all_rows(e))
+
+    def _encode(self, part: _Part, strictly: bool) -> Outcome:
+        """The values as they come, up to the first that does not fit. The smallest row wins: it may be before a raise."""
+        encoder, step, values, at = self.function.encoder, self.step, part.values, 0
+        encoder.begin(self.region, len(values), step)
+        try:
+            if strictly:
+                values = exact_values(encoder.type_name, encoder.nullable, values)
+                for at in range(0, len(values), step):
+                    encoder.put_exact(values[at : at + step])
+            elif part.failure is not None:
+                encoder.check(values)
+                return Outcome(FAILED, self.segment.lo, 0, None, part.failure)
+            else:
+                for at in range(0, len(values), step):
+                    encoder.put(values[at : at + step] if step < len(values) else values)
+        except Misfit as e:
+            failure = Failure(part.owners[at + e.row], MISFIT, e.name, e.text)
+            return Outcome(FAILED, self.segment.lo, 0, None, failure)
+        return self._done(part, encoder.end(), None)
+
+    def _encode_keeping(self, part: _Part, exact: bool) -> "Outcome | None":
+        """The values as they come, or exact ones. None: they have to be looked at one by one."""
+        region, step, count = self.region, self.step, len(part.values)
+        region.used = 0
+        keeper = Keeper(self.function.encoder, region, count, step)
+        for at in range(0, count, step):
+            top = min(at + step, count)
+            failed = {index - at: text for index, text in part.failed.items() if at <= index < top}
+            if exact:
+                keeper.put_exact(part.values[at:top], failed)
+            elif not keeper.fast(part.values[at:top] if step < count else part.values, failed):
+                return None
+        return self._done(part, *keeper.end())
+
+    def _strict(self, part: _Part) -> _Part:
+        """The exact values of a part. At the first value of a row that does not fit the row is over: what it had yielded
+        after that is taken out of the part, and nothing more is asked of its generator.
+        """
+        encoder, exact, over = self.function.encoder, _Part(), -1
+        for at, (value, row) in enumerate(zip(part.values, part.owners)):
+            if row == over:
+                continue
+            text = part.failed.get(at)
+            if text is None:
+                found: dict = {}
+                (value,) = exact_or_failed(encoder.type_name, encoder.nullable, [value], found)
+                if found:
+                    text, over = found[0], row
+            if text is not None:
+                exact.failed[len(exact.values)] = text
+            exact.values.append(value)
+            exact.owners.append(row)
+        if over == self.owner:
+            self._let_go()
+        if self.rest is not None:
+            self.rest = self.rest.after(0, over)
+        self.gone = over
+        return exact
+
+    def _done(self, part: _Part, column: tuple, errors: "tuple | None") -> Outcome:
+        region, outcome = self.region, Outcome(DONE, self.segment.lo, len(part.owners), column)
+        data = array("i", part.owners).tobytes()
+        at = region.take(len(data))
+        region.view[region.base + at : region.base + at + len(data)] = data
+        outcome.index, outcome.errors = (FORM_ARROW, 0, 0, 0, 0, at, len(data)), errors
+        return outcome
+
+    # the end
+
+    def _let_go(self) -> None:
+        """Close the generator of the row that is running, whatever it does about it."""
+        iterator, self.iterator = self.iterator, None
+        close = getattr(iterator, "close", None)
+        if close is not None:
+            try:
+                close()
+            except BaseException:
+                pass
+
+    def stop(self) -> None:
+        """Run no further row."""
+        self.over, self.pairs, self.row, self.rest = True, iter(()), self.segment.hi, None
+        self._let_go()
+
+    def ended(self, times: Times) -> tuple:
+        """(Outcome, _Part) of the empty last part of a body that the gateway has ended; adds to the times."""
+        at = monotonic_ns()
+        self.stop()
+        times.body = monotonic_ns() - at
+        self.region.used = self.region.waited = 0
+        part = _Part()
+        return self.guarded(part, False), part
+
+    def asked(self, calls: object) -> tuple:
+        """Wait for NEXT: (instant at which it came, time left, whether the body is to end).
+
+        The instant is 0 if the call is over without it.
+        """
+        link, region, call = calls.link, self.region, self.region.call
+        while not self.over:
+            kind, flags, about, at, length = link.frame()
+            now = monotonic_ns()
+            if kind == NEXT and about == call:
+                if length < NEXT_HEAD.size:
+                    raise ProtocolError(f"NEXT of {length} bytes")
+                remaining, bits, _ = NEXT_HEAD.unpack_from(link.buffer, at)
+                return now, remaining, bits & NEXT_END != 0
+            if kind == RECODE:
+                calls.recode(about)
+            elif kind == ARENA:
+                region.take_up(flags, at, length)
+            elif kind == DROP:
+                calls.arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
+            elif kind == DATA:
+                calls.arenas.write(link.buffer, at, length)
+            elif kind == CALL:
+                self.aside.append(HEADER.pack(length, kind, flags, about) + link.buffer[at : at + length])
+            elif kind == CONTEXT and link.owed:  # as in serve.py
+                link.owed -= 1
+            elif kind == BYE:
+                self.aside.append(HEADER.pack(length, kind, flags, about))
+                self.stop()
+            elif not flags & SKIPPABLE:
+                raise ProtocolError(f"frame of type {kind} is not expected while a table function waits for NEXT")
+        return 0, 0, True

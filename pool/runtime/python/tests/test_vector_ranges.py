@@ -1,0 +1,91 @@
+"""Columns that a library lets a body make though they hold what their type does not: a named error, in every mode."""
+
+import unittest
+
+from test_vectors import LACKING, VectorCase
+
+if not LACKING:
+    import pyarrow as pa
+
+DAY_S = 86_400
+MODES = ("arrow", "numpy", "polars")
+SHAPES = ("plain", "lists", "structs")
+
+# result type → (pyarrow's type, width of its numbers, numbers of three rows, the row that is wrong, what the error has)
+CASES = {
+    "time32[s]": ("pa.time32('s')", 4, [0, DAY_S - 1, DAY_S], 2, "Scalar <pyarrow."),
+    "time32[ms]": ("pa.time32('ms')", 4, [DAY_S * 1000 - 1, -1, 0], 1, "Scalar <pyarrow."),
+    "time64[us]": ("pa.time64('us')", 8, [DAY_S * 10**6, 0, 1], 0, "Scalar <pyarrow."),
+    "time64[ns]": ("pa.time64('ns')", 8, [0, 1000, DAY_S * 10**9], 2, "Scalar <pyarrow."),
+    "date64": ("pa.date64()", 8, [0, DAY_S * 1000, 1], 2, "Scalar <pyarrow."),
+    "decimal32(3, 1)": ("pa.decimal32(3, 1)", 4, [999, -999, 1000], 2, "got Decimal Decimal('100.0')"),
+    "decimal64(3, 1)": ("pa.decimal64(3, 1)", 8, [-1000, 999, 0], 0, "got Decimal Decimal('-100.0')"),
+    "decimal128(3, 1)": ("pa.decimal128(3, 1)", 16, [0, 1000, 0], 1, "got Decimal Decimal('100.0')"),
+    "decimal256(3, 1)": ("pa.decimal256(3, 1)", 32, [0, 999, -1000], 2, "got Decimal Decimal('-100.0')"),
+}
+SOURCE = """
+import numpy as np, polars as pl, pyarrow as pa
+from udfgate import udf
+
+def raw(kind, width, numbers, gone):  # unchecked; row `gone` is null
+    data = b"".join([n.to_bytes(width, "little", signed=True) for n in numbers])
+    valid = None if gone is None else pa.py_buffer(bytes([255 ^ 1 << gone]))
+    return pa.Array.from_buffers(kind, len(numbers), [valid, pa.py_buffer(data)])
+
+def lists(items):
+    return pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), items)
+
+def structs(items):
+    return pa.StructArray.from_arrays([items], ["a"])
+"""
+
+
+def source():
+    lines = [SOURCE]
+    for at, kind in enumerate(CASES):
+        for mode in MODES:
+            for shape, result in zip(SHAPES, (kind, f"ARRAY({kind})", f"STRUCT<a {kind}>")):
+                name = f"{mode}_{shape}_{at}"
+                options = f"name={name!r}, mode={mode!r}, input_types=['VARCHAR'], result_type={result!r}"
+                lines.append(f"{name} = udf({options})(lambda text: eval(str(text[0])))")
+    return "\n".join(lines)
+
+
+class TestRanges(VectorCase):
+    SOURCE = source()
+
+    def ask(self, mode, shape, kind, numbers, gone=None):
+        arrow, width = CASES[kind][:2]
+        made = f"raw({arrow}, {width}, {numbers}, {gone})"
+        expression = made if shape == "plain" else f"{shape}({made})"
+        at = list(CASES).index(kind)
+        return self.gate.ask(f"{mode}_{shape}_{at}", pa.array([expression] * 3)).segments[0]
+
+    def each(self):
+        for kind, case in CASES.items():
+            for shape in SHAPES:
+                for mode in MODES:
+                    with self.subTest(kind=kind, shape=shape, mode=mode):
+                        yield mode, shape, kind, *case[2:]
+
+    def test_the_row_is_named(self):
+        for mode, shape, kind, numbers, row, text in self.each():
+            segment = self.ask(mode, shape, kind, numbers)
+            self.assertEqual(segment.status, 1, segment.values)
+            found = segment.errors[0]
+            self.assertEqual((found.row, found.name != ""), (row, True))
+            self.assertTrue(found.text.startswith("result: wanted "), found.text)
+            self.assertIn(kind, found.text)
+            self.assertIn(text, found.text)
+
+    def test_under_a_null_it_is_nothing(self):
+        for mode, shape, kind, numbers, row, _ in self.each():
+            segment = self.ask(mode, shape, kind, numbers, row)
+            self.assertEqual(segment.status, 0, segment.errors and segment.errors[0].text)
+            values = segment.values
+            one = values if shape == "plain" else values.flatten()[0] if shape == "structs" else values.flatten()
+            self.assertEqual((one.null_count, one.is_valid()[row].as_py()), (1, False))
+
+
+if __name__ == "__main__":
+    unittest.main()
