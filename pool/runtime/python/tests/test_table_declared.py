@@ -6,7 +6,7 @@ from case import RefusedCase, WorkerCase
 from tables import KEEP, Parts, failure, table
 
 HEAD = """
-import asyncio, collections.abc, dataclasses
+import asyncio, collections.abc, contextvars, dataclasses
 from typing import AsyncIterator, Generator, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypedDict
 from udfgate import udf, udtf
 """
@@ -189,6 +189,15 @@ async def endless(n: int) -> AsyncIterator[int]:
                 yield 1
             raise
 
+seen = contextvars.ContextVar("seen", default=0)
+
+@udtf
+async def one_task(n: int) -> AsyncIterator[int]:
+    task = asyncio.current_task()
+    while seen.get() < n:
+        seen.set(seen.get() + 1)
+        yield seen.get() if asyncio.current_task() is task else -1
+
 @udtf
 class Both:
     async def __call__(self, n: int) -> AsyncIterator[int]:
@@ -209,6 +218,11 @@ def ends() -> str:
         got = table(self.gate, "waits", [9, 1], flags=KEEP)
         self.assertEqual([row[:2] for row in got], [*((0, i) for i in range(7)), (0, None), (1, 0)])
         self.assertEqual(table(self.gate, "Both", [3]), [(0, 3)])
+
+    def test_a_body_keeps_its_task_and_context(self):
+        rows = [(0, i) for i in range(1, 3001)]  # of several parts
+        self.assertEqual(table(self.gate, "one_task", [3000]), rows)
+        self.assertEqual(table(self.gate, "one_task", [2, 2]), [(0, 1), (0, 2), (1, 1), (1, 2)])
 
     def test_their_end(self):
         for n in (0, 1):

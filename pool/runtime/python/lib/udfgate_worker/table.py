@@ -83,9 +83,9 @@ class Awaited:
     """The rows of an async iterator. Several are awaited in one go where they are asked for in one go."""
 
     def __init__(self, rows: object) -> None:
-        from udfgate_worker import waiting
+        from udfgate_worker.waiting import Steps
 
-        self.rows, self.run = rows, waiting.run
+        self.steps = Steps(rows)
 
     def __iter__(self) -> "Awaited":
         return self
@@ -97,29 +97,14 @@ class Awaited:
 
     def take(self, count: int) -> object:
         """Iterate over the next rows; fewer than count at their end, or in front of what the body raises."""
-        values: list = []
-        error = None
-        try:
-            self.run(self._some(values, count))
-        except BaseException as e:
-            error = e
+        values, error = self.steps.take(count)
         yield from values
         if error is not None:
             raise error
 
-    async def _some(self, values: list, count: int) -> None:
-        step = self.rows.__anext__
-        try:
-            while len(values) < count:
-                values.append(await step())
-        except StopAsyncIteration:
-            pass
-
     def close(self) -> None:
         """Close the generator, as its own close does. What is no generator has none."""
-        close = getattr(self.rows, "aclose", None)
-        if close is not None:
-            self.run(close())
+        self.steps.close()
 
 
 def begun(value: object) -> object:
