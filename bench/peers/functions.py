@@ -18,6 +18,7 @@ def declare(name: str) -> Callable[..., Any]:
 
 
 gcd = declare("gcd")
+gcd_shipped = declare("gcd_shipped")
 affine = declare("affine")
 clean = declare("clean")
 parse_json = declare("parse_json")

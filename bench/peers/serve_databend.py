@@ -1,7 +1,7 @@
 """The bodies behind databend-udf's own server.    serve_databend.py HOST:PORT
 
 With io_threads=1: the library's default of 32 makes every row a task of a thread pool, which only slows these bodies
-down.
+down. A function whose name ends with _shipped has that default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
             input_types=[DATABEND_NAMES.get(t, t) for t in function.arguments],
             result_type=DATABEND_NAMES.get(function.result, function.result),
             name=name,
-            io_threads=1,
+            **({} if name.endswith("_shipped") else {"io_threads": 1}),
         )
         server.add_function(declare(function.body))
     server.serve()

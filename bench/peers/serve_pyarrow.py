@@ -42,6 +42,7 @@ def vector_forms() -> dict[str, Run]:
 
     return {
         "gcd": lambda a, b: pa.array(np.gcd(a.to_numpy(), b.to_numpy())),
+        "gcd_shipped": lambda a, b: pa.array(np.gcd(a.to_numpy(), b.to_numpy())),
         "affine": lambda a, b: pa.array(a.to_numpy() * 2 + b.to_numpy()),
         "clean": clean,
         "days": days,
