@@ -39,7 +39,7 @@ phases() { measured "Phases" go run ./bench/phases -python "$python" "$@"; }
 # pyarrow is not in the base interpreter: these two run on the client's environment.
 values() {
 	"$boot" bench/peers/setup.py ref
-	measured "Values of rows" "$client" bench/values.py "$@"
+	measured "Values of rows" "$client" pool/runtime/python/bench/values.py "$@"
 }
 
 vector() {

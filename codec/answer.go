@@ -274,12 +274,11 @@ func (t *taker) arrowFixed(typ *udfgate.Type) error {
 		return nil
 	}
 	copy(t.in(t.values), values)
-	if !hasRange(typ) {
-		return nil
+	if row := t.unfit(typ); row >= 0 {
+		own := *typ // the error quotes it, and the field of every answer would go to the heap for that
+		return errUnfit(row, &own)
 	}
-	within := func(b Buffer) Range { return Range{Off: b.Offset, Len: b.Length} }
-	own := *typ // errors quote it, and the field of every answer would go to the heap for that
-	return ranged(t.body.Bytes(), &Column{Type: &own, Length: t.rows, Validity: within(t.validity), Values: within(t.values)}, always)
+	return nil
 }
 
 // arrowVariable takes [validity, offsets, data]. The first and last offset are

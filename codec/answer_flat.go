@@ -83,7 +83,10 @@ func (t *taker) flat(typ *udfgate.Type) error {
 	}
 	if t.kind != udfgate.Bool {
 		copy(t.in(t.values), values)
-		return t.inRange(typ)
+		if row := t.unfit(typ); row >= 0 {
+			return &TagError{Row: row, Tag: tagInt} // the worker has not looked: it says which value it is, as for any wrong one
+		}
+		return nil
 	}
 	if _, bad := packBytes(t.in(t.values), values[:t.rows]); bad >= 0 {
 		return fmt.Errorf("row %d: bool byte is neither 0 nor 1", bad)
@@ -100,29 +103,4 @@ func (t *taker) flatValid() ([]byte, error) {
 		t.validity = t.place(bitmapLen(t.rows))
 	}
 	return valid, err
-}
-
-// inRange refuses times beyond a day and dates that are not whole days, in what
-// was copied. The worker says which value it is, as for any wrong one.
-func (t *taker) inRange(typ *udfgate.Type) error {
-	k, most := typ.Kind, int64(0)
-	switch k {
-	case udfgate.Time32, udfgate.Time64:
-		_, most = rangeOf(typ)
-	case udfgate.Date64:
-	default:
-		return nil
-	}
-	values, validity := t.in(t.values), t.in(t.validity)
-	for row := range t.rows {
-		v := signedAt(k, values, row)
-		bad := uint64(v) > uint64(most)
-		if k == udfgate.Date64 {
-			bad = v%dayMillis != 0
-		}
-		if bad && bitSet(validity, row) {
-			return &TagError{Row: row, Tag: tagInt}
-		}
-	}
-	return nil
 }

@@ -8,24 +8,43 @@ import (
 	"github.com/udfgate/udfgate"
 )
 
-// This file looks at answers in arrow form for values that their type does not
-// have, though its bytes hold them: a time of day beyond a day, a date64 that is
-// not a whole day, a decimal of more digits than its precision. A worker looks
-// first and says which value it is; one that does not is broken, and readers
-// must not be handed what they take for granted. What is null or cannot be seen
-// is let pass.
+// This file looks at answers for values that their type does not have, though
+// its bytes hold them: a time of day beyond a day, a date64 that is not a whole
+// day, a decimal of more digits than its precision. Readers must not be handed
+// what they take for granted. What is null or cannot be seen is let pass.
+//
+// Of an answer in flat form the worker is asked which value it is. In arrow form
+// a worker looks first, and one that does not is broken.
+
+// firstUnfit is the first of so many values that is none of the type's, has its
+// bit in the validity, if there is one, and is seen; -1 if there is none.
+func firstUnfit(t *udfgate.Type, values []byte, length int64, validity []byte, seen reach) int64 {
+	if !anyUnfit(t, values) {
+		return -1
+	}
+	width := int64(t.Kind.Width())
+	for i := range length {
+		if anyUnfit(t, values[i*width:][:width]) && bitSet(validity, i) && seen(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// unfit is firstUnfit of what has been copied.
+func (t *taker) unfit(typ *udfgate.Type) int64 {
+	return firstUnfit(typ, t.in(t.values), t.rows, t.in(t.validity), always)
+}
+
+func errUnfit(row int64, t *udfgate.Type) error {
+	return fmt.Errorf("value %d is none of %s", row, t)
+}
 
 // ranged refuses such values in a verified column and in those below it.
 func ranged(body []byte, c *Column, seen reach) error {
-	values := body[c.Values.Off:c.Values.End()]
-	if anyUnfit(c.Type, values) {
-		valid := notNull(body, c, seen)
-		width := int64(c.Type.Kind.Width())
-		for i := range c.Length {
-			if one := values[i*width:][:width]; anyUnfit(c.Type, one) && valid(i) {
-				return fmt.Errorf("value %d is none of %s", i, c.Type)
-			}
-		}
+	validity := body[c.Validity.Off:c.Validity.End()]
+	if row := firstUnfit(c.Type, body[c.Values.Off:c.Values.End()], c.Length, validity, seen); row >= 0 {
+		return errUnfit(row, c.Type)
 	}
 	for i := range c.Children {
 		if !hasRange(&c.Type.Children[i].Type) {

@@ -2,7 +2,9 @@ package codec
 
 import (
 	"runtime"
+	"runtime/debug"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -15,15 +17,58 @@ func TestLargeBlocksAreReclaimed(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapSys - m.HeapReleased
 	}
+	r := reclaimer{after: 10 * time.Millisecond, every: time.Hour, collect: collect}
+	debug.FreeOSMemory() // else the block may be made of what earlier tests have left
 	before := heap()
-	NewBlock(size).Release()
+	block := NewBlock(size)
 	if held := heap(); held < before+size/2 {
-		t.Fatalf("%d bytes of heap after a block of %d, %d before: nothing to give back", held, size, before)
+		t.Fatalf("%d bytes of heap with a block of %d, %d before: nothing to give back", held, size, before)
 	}
-	// Polled: the collector's own clock is not to be waited for, and nothing else tells.
-	for end := time.Now().Add(6 * reclaimAfter); heap() > before+size/2; time.Sleep(20 * time.Millisecond) {
+	block.Release()
+	r.released(size)
+	// Polled: nothing tells when the system has it back.
+	const soon = 30 * time.Second
+	for end := time.Now().Add(soon); heap() > before+size/2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d bytes of heap are held %s after a block of %d, %d before", heap(), 6*reclaimAfter, size, before)
+			t.Fatalf("%d bytes of heap are held %s after a block of %d, %d before", heap(), soon, size, before)
 		}
 	}
+}
+
+// Large blocks put a collection off while they come, and further apart they
+// bring one a minute and not one each.
+func TestReclaimer_howOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := 0
+		r := reclaimer{after: reclaimAfter, every: reclaimEvery, collect: func() { got++ }}
+		wants := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if got != want {
+				t.Fatalf("want %d collections, got %d", want, got)
+			}
+		}
+		r.released(reclaimBytes - 1)
+		time.Sleep(time.Hour)
+		wants(0)
+		for range 10 {
+			r.released(reclaimBytes)
+			time.Sleep(reclaimAfter - time.Second)
+		}
+		wants(0)
+		time.Sleep(time.Second)
+		wants(1)
+		for range 11 { // 55 seconds
+			r.released(reclaimBytes)
+			time.Sleep(reclaimAfter + time.Second)
+		}
+		wants(1)
+		time.Sleep(5 * time.Second) // a minute
+		wants(2)
+		time.Sleep(24 * time.Hour) // nobody comes
+		wants(2)
+		r.released(reclaimBytes)
+		time.Sleep(reclaimAfter)
+		wants(3)
+	})
 }

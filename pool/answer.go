@@ -119,6 +119,9 @@ func (x *crossing) take() (*codec.Answer, error) {
 	s, want := &x.result.segments[0], &x.chunk.segments[0]
 	limits := codec.AnswerLimits{BytesMax: x.w.pool.config.AnswerBytesMax, BytesName: answerBytesName}
 	x.call.Crossings++ // each part of a table is a trip of its own
+	if err := x.excessName(); err != nil && (s.status == statusDone || x.chunk.keepsGoing) {
+		return nil, err
+	}
 	switch s.status {
 	case statusFailed:
 		return x.failed(&s.errors[0], want.hi-want.lo, limits)

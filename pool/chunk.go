@@ -48,6 +48,16 @@ func (c *column) add(slot *codec.Slot, r codec.Range) {
 
 var chunks = sync.Pool{New: func() any { return &chunk{} }}
 
+// checkBatchRowsMax refuses a batch that the body does not take, and that nobody
+// cuts.
+func checkBatchRowsMax(f *udfgate.Function, rows int64) error {
+	if f.BatchRowsMax == 0 || rows <= f.BatchRowsMax || f.Elementwise || f.Mode == udfgate.ModeRow {
+		return nil
+	}
+	return udfgate.Invalidf(udfgate.ShapeTooLarge, "batch of %d rows is over max_batch_rows %d; declare elementwise=True to have it cut, or send smaller batches",
+		rows, f.BatchRowsMax)
+}
+
 // newChunk describes the whole of a batch as one segment, renders text in the
 // form that the pool's workers read fastest, and books that on the call. Where
 // the slots have no room for that it crosses as it lies: the room is owed to

@@ -46,22 +46,20 @@ func TestClose_stubbornWorkerIsKilled(t *testing.T) {
 // A call in its worker is finished, one in the queue is not begun.
 func TestClose_busyWorkerFinishes(t *testing.T) {
 	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
-	running, waiting := make(chan error, 1), make(chan error, 1)
-	go func() {
-		_, _, err := h.call("sleep", []int64{150})
-		running <- err
-	}()
-	eventually(t, "a call runs", func() bool { return h.Stats().Busy == 1 })
+	finish := h.inside("alone") // which is to have no error
+	waiting, closed := make(chan error, 1), make(chan struct{})
 	go func() {
 		_, _, err := h.call("same", []int64{1})
 		waiting <- err
 	}()
-	eventually(t, "a call waits", func() bool { return h.Stats().QueueLen == 1 })
-	h.Close(t.Context())
-	if err := <-running; err != nil {
-		t.Errorf("running call: %v", err)
-	}
+	h.waits(1)
+	go func() {
+		defer close(closed)
+		h.Close(t.Context())
+	}()
 	wantError(t, <-waiting, udfgate.Draining, "the pool is closed")
+	finish()
+	<-closed
 	if got := h.launcher.process(0).Wait(); got != (Exit{}) {
 		t.Errorf("want exit status 0, got %v", got)
 	}
@@ -82,14 +80,14 @@ func TestClose_killsWhatDoesNotFinish(t *testing.T) {
 }
 
 func TestClose_whileStarting(t *testing.T) {
-	h := newHarness(t, "import=300ms")
+	h := newHarness(t, "hang=later")
 	if err := h.launcher.process(0).Kill(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "another worker starts", func() bool { return h.launcher.launched.Load() == 2 })
 	from := time.Now()
 	h.Close(t.Context())
-	if took := time.Since(from); took > time.Second {
+	if took := time.Since(from); took > h.config.StartTimeout/2 {
 		t.Errorf("want the start given up, Close took %v", took)
 	}
 }

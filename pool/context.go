@@ -1,8 +1,12 @@
 package pool
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/udfgate/udfgate"
@@ -18,9 +22,11 @@ const (
 	// contextHeadersBytesMax bounds the headers of a request that a body is told.
 	contextHeadersBytesMax = 64 << 10
 
-	countersMax     = 32      // names of one function
+	counterNamesMax = 32      // names of one function
 	counterNameMax  = 64      // bytes of a name
 	counterValueMax = 1 << 53 // of one chunk, or part
+
+	counterNamesName = "COUNTER_NAMES_MAX" // what authors know counterNamesMax as
 )
 
 // contextAnswer is the payload of a CONTEXT that asked for everything.
@@ -39,7 +45,7 @@ func (x *crossing) tellContext(payload []byte) error {
 		return broken("CONTEXT of %d bytes, wanted 4", len(payload))
 	}
 	var answer any
-	cancelled := x.ending || x.ctx.Err() != nil
+	cancelled := x.progress.ending || x.ctx.Err() != nil
 	switch what := binary.LittleEndian.Uint32(payload); what {
 	case contextAll:
 		answer = contextOf(x.call, cancelled)
@@ -48,12 +54,18 @@ func (x *crossing) tellContext(payload []byte) error {
 	default:
 		return broken("CONTEXT asks for %d, wanted %d or %d", what, contextAll, contextCancelled)
 	}
+	return x.tell(frameContext, answer)
+}
+
+// tell answers a question of the body. No error of it is an *udfgate.Error: a
+// worker that waits for the answer, and owes a RESULT, serves no other call.
+func (x *crossing) tell(kind frameType, answer any) error {
 	text, err := json.Marshal(answer)
 	if err != nil {
-		return udfgate.Errorf(udfgate.Internal, "context: %w", err)
+		return fmt.Errorf("%s: %w", kind, err)
 	}
 	x.insist()
-	return x.w.link.send(frameContext, x.call.ID, text)
+	return x.w.link.send(kind, x.call.ID, text)
 }
 
 func contextOf(call *udfgate.Call, cancelled bool) contextAnswer {
@@ -86,7 +98,7 @@ func (c *counters) add(name string) bool {
 	if _, known := c.names[name]; known {
 		return true
 	}
-	if len(c.names) >= countersMax {
+	if len(c.names) >= counterNamesMax {
 		return false
 	}
 	if c.names == nil {
@@ -96,20 +108,24 @@ func (c *counters) add(name string) bool {
 	return true
 }
 
-// count takes a COUNTS: what the body counted for the answer that follows.
+// count takes a COUNTS: what the body counted for the answer that follows. A
+// name too many is remembered for then: a worker cannot know what others have
+// counted under, so it has broken no rule.
 func (x *crossing) count(payload []byte) error {
 	var counted map[string]int64
 	if err := json.Unmarshal(payload, &counted); err != nil {
 		return broken("COUNTS: %v", err)
 	}
-	for name, n := range counted {
+	for _, name := range slices.Sorted(maps.Keys(counted)) { // the same name is one too many each time
+		n := counted[name]
 		switch {
 		case !counterName(name):
 			return broken("COUNTS: wanted a name of 1 to %d letters, digits and _, no digit first, got %q", counterNameMax, cut(name, counterNameMax))
 		case n < 1 || n > counterValueMax-x.counts[name]:
 			return broken("COUNTS: %s: wanted 1 to %d, got %d", name, int64(counterValueMax), n)
 		case !x.w.pool.counters[x.chunk.function.Number].add(name):
-			return broken("COUNTS: %s: a function may have %d names", name, countersMax)
+			x.excess = cmp.Or(x.excess, name)
+			continue
 		}
 		if x.counts == nil {
 			x.counts = make(map[string]int64, len(counted))
@@ -117,6 +133,20 @@ func (x *crossing) count(payload []byte) error {
 		x.counts[name] += n
 	}
 	return nil
+}
+
+// forgetCounts is for an answer that begins anew.
+func (x *crossing) forgetCounts() { x.counts, x.excess, x.call.Counts = nil, "", nil }
+
+// excessName refuses an answer whose body counted under a name too many.
+func (x *crossing) excessName() error {
+	if x.excess == "" {
+		return nil
+	}
+	return errBody(&rowError{
+		kind: errorNoRow, class: []byte("ValueError"),
+		text: fmt.Appendf(nil, "counter: %q is one name too many: a function has at most %d (%s)", x.excess, counterNamesMax, counterNamesName),
+	}, x.chunk.function.Mode)
 }
 
 func counterName(s string) bool {

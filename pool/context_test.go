@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -118,15 +119,66 @@ func TestCounts(t *testing.T) {
 // Names are bounded per function, over the lives of its workers.
 func TestCounts_names(t *testing.T) {
 	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
-	for i := range int64(countersMax - 1) { // and all
+	for i := range int64(counterNamesMax - 1) { // and all
 		h.must("tally", []int64{100 + i})
 	}
 	h.must("tally", []int64{100, 120})
-	_, _, err := h.call("tally", []int64{200})
-	wantError(t, err, udfgate.WorkerLost, "worker lost: broke the protocol: COUNTS: n_200: a function may have 32 names")
-	_, _, err = h.call("tally", []int64{201}) // in another worker
-	wantError(t, err, udfgate.WorkerLost, "worker lost: broke the protocol: COUNTS: n_201: a function may have 32 names")
-	h.must("tally", []int64{100})
+	text := func(name string) string {
+		return fmt.Sprintf("ValueError: counter: %q is one name too many: a function has at most 32 (COUNTER_NAMES_MAX)", name)
+	}
+	excess := func(how udfgate.OnError, name string) {
+		t.Helper()
+		call := h.newCall("tally")
+		call.OnError = how
+		_, _, err := h.callWith(t.Context(), call, []int64{201, 200, 100})
+		e := wantError(t, err, udfgate.UserError, text(name))
+		if e.Row != udfgate.NoRow || e.Exception != "ValueError" || e.Retryable || call.Counts != nil || call.ResultBytes != 0 {
+			t.Errorf("got %+v, %+v", e, call)
+		}
+		if _, call := h.must("tally", []int64{100}); !maps.Equal(call.Counts, map[string]int64{"n_100": 1, "all": 100}) {
+			t.Errorf("after it: got %v", call.Counts)
+		}
+	}
+	excess(udfgate.OnErrorFail, "n_200")
+	excess(udfgate.OnErrorNull, "n_200")
+	_, _, err := h.call("tally", []int64{300, 7}) // what the body says itself comes first
+	wantError(t, err, udfgate.UserError, badText)
+	if got := h.launcher.launched.Load(); got != 1 {
+		t.Errorf("workers: want the first to survive, got %d launched", got)
+	}
+	if err := h.only().process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another worker is idle", func() bool { return h.launcher.launched.Load() == 2 && h.Stats().Idle == 1 })
+	excess(udfgate.OnErrorFail, "n_200") // the next worker is not blamed for what the last has counted
+	excess(udfgate.OnErrorFail, "n_200")
+	if got := h.launcher.launched.Load(); got != 2 {
+		t.Errorf("workers: want the second to survive, got %d launched", got)
+	}
+}
+
+// A part with a name too many ends the body of a table function, not its worker.
+func TestCounts_namesOfTables(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
+	for i := range counterNamesMax {
+		h.counters[h.function("endless").Number].add(fmt.Sprint("n_", i))
+	}
+	h.spared(func() {
+		parts, err := h.tableWith(t.Context(), h.newCall("endless"), []int64{1}, nil)
+		wantErrorPrefix(t, err, udfgate.UserError, `ValueError: counter: "steps" is one name too many`)
+		if len(parts) != 0 {
+			t.Errorf("got %d parts", len(parts))
+		}
+	})
+}
+
+// An answer that cannot be told leaves a body that waits for it: no other call
+// may have its worker.
+func TestTell_unsaid(t *testing.T) {
+	err := (&crossing{}).tell(frameContext, make(chan int))
+	if _, ours := errors.AsType[*udfgate.Error](err); err == nil || ours {
+		t.Errorf("want an error that is the worker's end, got %T %v", err, err)
+	}
 }
 
 // Frames that break the rules end their worker.

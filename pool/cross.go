@@ -44,11 +44,9 @@ type crossing struct {
 	result result
 	booked bool // the last RESULT came, and its times are booked
 
-	asked   int64            // instant of the last NEXT
-	parts   int              // of a table function's answer, accepted so far
-	lastRow int64            // of the last of them
-	ending  bool             // the body is to end; a part may not bring anything
-	counts  map[string]int64 // what the body counted for the answer to come
+	progress progress         // of a table function
+	counts   map[string]int64 // what the body counted for the answer to come
+	excess   string           // a name that it counted under and that is one too many
 
 	refused int64 // bytes that a NEED asked for in vain
 	noRoom  error // why an output arena could not be made, if that was the reason
@@ -127,13 +125,14 @@ func (x *crossing) renew(now int64) {
 // begin sets up the crossing.
 func (x *crossing) begin(ctx context.Context, call *udfgate.Call, c *chunk, own limit, now int64) {
 	x.ctx, x.call, x.chunk, x.own, x.refused, x.noRoom, x.booked = ctx, call, c, own, 0, nil, false
-	x.parts, x.lastRow, x.ending, x.counts, x.result.more = 0, c.segments[0].lo, false, nil, false
-	call.Counts = nil
+	x.progress, x.result.more = progress{lastRow: c.segments[0].lo}, false
+	x.forgetCounts()
 	x.restrict(now)
 	x.began = now
 }
 
-// restrict sets the limit of an answer that is asked for at the instant now.
+// restrict sets the limit of an answer that is asked for at the instant now. The
+// caller holds mu if the context is watched.
 func (x *crossing) restrict(now int64) {
 	config, own, call := &x.w.pool.config, x.own, x.call
 	x.limit = limit{at: now + int64(config.Timeout), length: config.Timeout, name: "--timeout"}
@@ -155,7 +154,7 @@ func (x *crossing) restrict(now int64) {
 // finish leaves nothing of the call behind.
 func (x *crossing) finish() {
 	x.unwatch()
-	x.ctx, x.call, x.chunk, x.counts = nil, nil, nil, nil
+	x.ctx, x.call, x.chunk, x.counts, x.excess = nil, nil, nil, nil, ""
 }
 
 // unwatch ends the watching of the context, if that has begun.

@@ -80,17 +80,43 @@ func errClosed() error {
 	return retryable(udfgate.Errorf(udfgate.Draining, "the pool is closed"))
 }
 
-func errQueueFull(most int) error {
-	return retryable(udfgate.Errorf(udfgate.QueueFull, "queue is full: %d calls wait for a worker (--max-queue)", most))
+// errQueueFull says what the calls wait for that fill the queue. The caller
+// holds mu.
+func (p *Pool) errQueueFull() error {
+	const gate = "for a function's concurrency"
+	free, gated := p.queue.length, p.gated
+	var what string
+	switch {
+	case gated == 0:
+		what = waitFor(free, "for a worker")
+	case free == 0:
+		what = waitFor(gated, gate)
+	default:
+		what = fmt.Sprintf("%s, %d %s", waitFor(free, "for a worker"), gated, gate)
+	}
+	return retryable(udfgate.Errorf(udfgate.QueueFull, "queue is full: %s (--max-queue)", what))
 }
 
-// errQueueTimeout says why no worker came. The caller holds mu.
-func (p *Pool) errQueueTimeout() error {
-	waited := p.config.QueueTimeout
-	if p.ready > 0 || p.lastFailure == nil {
-		return retryable(udfgate.Errorf(udfgate.QueueFull, "no worker was free for %v (--queue-timeout)", waited))
+func waitFor(calls int, what string) string {
+	if calls == 1 {
+		return "1 call waits " + what
 	}
-	e := udfgate.Errorf(udfgate.StartFailed, "no worker could be started for %v (--queue-timeout): %w", waited, p.lastFailure)
+	return fmt.Sprintf("%d calls wait %s", calls, what)
+}
+
+// errQueueTimeout says why no worker came within patience, which is what the
+// function's gate has left of --queue-timeout. The caller holds mu.
+func (p *Pool) errQueueTimeout(patience time.Duration) error {
+	whole := p.config.QueueTimeout
+	waited := fmt.Sprintf("%v (--queue-timeout)", whole)
+	if patience < whole {
+		left := patience.Round(time.Millisecond)
+		waited = fmt.Sprintf("%v (--queue-timeout %v, %v of it for the function's concurrency)", left, whole, whole-left)
+	}
+	if p.ready > 0 || p.lastFailure == nil {
+		return retryable(udfgate.Errorf(udfgate.QueueFull, "no worker was free for %s", waited))
+	}
+	e := udfgate.Errorf(udfgate.StartFailed, "no worker could be started for %s: %w", waited, p.lastFailure)
 	e.Detail = p.lastFailure.Detail
 	return retryable(e)
 }

@@ -34,7 +34,7 @@ func (p *Pool) enter(ctx context.Context, call *udfgate.Call) (waited time.Durat
 	case g.passed < f.Concurrency:
 		g.passed++ // nobody waits then: exit gives the place to who does
 	case p.waiting() >= p.config.QueueLenMax:
-		err = errQueueFull(p.config.QueueLenMax)
+		err = p.errQueueFull()
 	default:
 		q := &waiter{granted: make(chan *worker, 1), since: clock.Now()}
 		g.queue.push(q)
@@ -44,12 +44,19 @@ func (p *Pool) enter(ctx context.Context, call *udfgate.Call) (waited time.Durat
 		now := clock.Now()
 		call.Timeline.Add(udfgate.StateQueue, q.since, now)
 		if waited = time.Duration(now - q.since); err != nil {
-			p.observer.QueueWait(p.config.Name, waited)
+			p.observeGate(waited)
 		}
 		return waited, err
 	}
 	p.mu.Unlock()
 	return 0, err
+}
+
+// observeGate tells of a wait that none for a worker follows.
+func (p *Pool) observeGate(waited time.Duration) {
+	if waited > 0 {
+		p.observer.QueueWait(p.config.Name, waited)
+	}
 }
 
 // waitAtGate blocks until the call passes or gives up.
@@ -127,15 +134,16 @@ func (p *Pool) closeGates() {
 	}
 }
 
-func errGate(waited time.Duration, most int) error {
-	return retryable(udfgate.Errorf(udfgate.QueueFull, "waited %v for one of %d chunks at once (concurrency)", waited, most))
+// patience is how long a call may wait for a worker if it has waited so long at
+// its gate: there is one QueueTimeout for both, but for the wait that the
+// function's author has set by itself.
+func (p *Pool) patience(f *udfgate.Function, gated time.Duration) time.Duration {
+	if f.ConcurrencyWaitNS > 0 {
+		return p.config.QueueTimeout
+	}
+	return p.config.QueueTimeout - gated
 }
 
-// checkRows refuses a batch that the body does not take, and that nobody cuts.
-func checkRows(f *udfgate.Function, rows int64) error {
-	if f.BatchRowsMax == 0 || rows <= f.BatchRowsMax || f.Elementwise || f.Mode == udfgate.ModeRow {
-		return nil
-	}
-	return udfgate.Invalidf(udfgate.ShapeTooLarge, "batch of %d rows is over max_batch_rows %d; declare elementwise=True to have it cut, or send smaller batches",
-		rows, f.BatchRowsMax)
+func errGate(waited time.Duration, most int) error {
+	return retryable(udfgate.Errorf(udfgate.QueueFull, "waited %v for one of %d chunks at once (concurrency)", waited, most))
 }

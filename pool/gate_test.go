@@ -3,9 +3,11 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -128,7 +130,7 @@ func TestConcurrency_hammer(t *testing.T) {
 
 // Waiting has an end: the function's own, the queue's, the caller's, the pool's.
 func TestConcurrency_givesUp(t *testing.T) {
-	h := newHarness(t, "", func(c *Config) { c.QueueTimeout, c.QueueLenMax = 60*time.Millisecond, 1 })
+	h := newHarness(t, "", func(c *Config) { c.QueueLenMax = 1 })
 	release := h.inside("alone_briefly")
 	_, call, err := h.call("alone_briefly", []int64{2})
 	e := wantError(t, err, udfgate.QueueFull, "waited 30ms for one of 1 chunks at once (concurrency)")
@@ -140,22 +142,88 @@ func TestConcurrency_givesUp(t *testing.T) {
 	_, _, err = h.callWith(t.Context(), call, []int64{2})
 	wantError(t, err, udfgate.Timeout, "timeout after 5ms (udfgate-timeout)")
 	release()
-	if err := os.Remove(filepath.Join(h.folder.home(), "release")); err != nil {
-		t.Fatal(err)
+	h.must("alone_briefly", []int64{2})
+	if n := len(h.told.waits); n != 4 {
+		t.Errorf("want a wait observed per call, got %d", n)
 	}
 
+	h = newHarness(t, "", func(c *Config) { c.QueueTimeout = 60 * time.Millisecond })
 	release = h.inside("alone")
 	_, _, err = h.call("alone", []int64{2})
 	wantError(t, err, udfgate.QueueFull, "waited 60ms for one of 1 chunks at once (concurrency)")
+	release()
+
+	h = newHarness(t, "")
+	release = h.inside("alone")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, err = h.callWith(ctx, h.newCall("alone"), []int64{2})
 	wantError(t, err, udfgate.Timeout, "the caller went away")
 	release()
 	h.must("alone", []int64{2})
-	if n := len(h.told.waits); n != 7 {
-		t.Errorf("want a wait observed per call, got %d", n)
+}
+
+// There is one --queue-timeout for the gate and the worker; a wait that the
+// author has set is beside it.
+func TestConcurrency_oneQueueTimeout(t *testing.T) {
+	patiently(t, 200*time.Millisecond, func(timeout time.Duration) (slow bool) {
+		h := newHarness(t, "", func(c *Config) { c.WorkersMax, c.QueueTimeout = 1, timeout })
+		release := h.inside("alone")
+		ctx, cancel := context.WithCancel(t.Context())
+		var sleeps sync.WaitGroup
+		sleeps.Go(func() { // takes the worker when it is free
+			_, _, err := h.callWith(ctx, h.newCall("sleep"), []int64{3_600_000})
+			slow = udfgate.AsError(err).Reason == udfgate.QueueFull
+		})
+		h.waits(1)
+		waits := make(chan error, 1)
+		call := h.newCall("alone")
+		go func() {
+			_, _, err := h.callWith(t.Context(), call, []int64{2})
+			waits <- err
+		}()
+		eventually(t, "the call waits at the gate", func() bool { return h.Stats().QueueLen != 1 || len(waits) == 1 })
+		release()
+		err := <-waits
+		cancel()
+		sleeps.Wait()
+		e := udfgate.AsError(err)
+		if slow = slow || err == nil || strings.HasPrefix(e.Message, "waited "); slow {
+			return true
+		}
+		text, _, _ := strings.Cut(strings.TrimPrefix(e.Message, "no worker was free for "), " ")
+		left, bad := time.ParseDuration(text)
+		want := fmt.Sprintf("no worker was free for %v (--queue-timeout %v, %v of it for the function's concurrency)", left, timeout, timeout-left)
+		gated := time.Duration(call.Timeline.Spans[0].To - call.Timeline.Spans[0].From)
+		if bad != nil || e.Reason != udfgate.QueueFull || !e.Retryable || e.Message != want || left < timeout-gated-time.Millisecond {
+			t.Errorf("want %q, got %+v after %v at the gate", want, e, gated)
+		}
+		if f := h.function("alone_briefly"); h.patience(f, time.Hour) != timeout {
+			t.Errorf("with a wait of its own: got %v", h.patience(f, time.Hour))
+		}
+		return false
+	})
+}
+
+// A call that waits at a gate holds its batch and nothing that is made of it.
+func TestConcurrency_slots(t *testing.T) {
+	h := newHarness(t, "")
+	f := h.function("alone_text")
+	if _, err := h.enter(t.Context(), h.newCall(f.Name)); err != nil { // another chunk
+		t.Fatal(err)
 	}
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if got, _ := h.must(f.Name, []string{"three", "of", "them"}); fmt.Sprint(got) != "[5 2 4]" {
+			t.Errorf("got %v", got)
+		}
+	})
+	h.waits(1)
+	if s := h.Slots().Stats(); s.Slots != 1 {
+		t.Errorf("want the slot of the batch, got %d", s.Slots)
+	}
+	h.exit(f)
+	waiting.Wait()
 }
 
 // Calls at a gate count as calls that wait for a worker do.
@@ -170,9 +238,25 @@ func TestConcurrency_fullQueue(t *testing.T) {
 	})
 	h.waits(1)
 	_, _, err := h.call("alone", []int64{2})
-	wantError(t, err, udfgate.QueueFull, "queue is full: 1 calls wait for a worker (--max-queue)")
+	wantError(t, err, udfgate.QueueFull, "queue is full: 1 call waits for a function's concurrency (--max-queue)")
 	release()
 	waiting.Wait()
+}
+
+// The queue may be full of both.
+func TestErrQueueFull(t *testing.T) {
+	for _, c := range []struct {
+		free, gated int
+		want        string
+	}{
+		{1, 0, "1 call waits for a worker"},
+		{4096, 0, "4096 calls wait for a worker"},
+		{0, 2, "2 calls wait for a function's concurrency"},
+		{1, 2, "1 call waits for a worker, 2 for a function's concurrency"},
+	} {
+		p := Pool{queue: queue{length: c.free}, gated: c.gated}
+		wantError(t, p.errQueueFull(), udfgate.QueueFull, "queue is full: "+c.want+" (--max-queue)")
+	}
 }
 
 // A pool that closes sends home who waits.
@@ -219,18 +303,4 @@ func TestConcurrency_ofTablesAndOverrides(t *testing.T) {
 			t.Errorf("%s, after it: %v", name, err)
 		}
 	}
-}
-
-// A batch that the body does not take does not cross.
-func TestBatchRowsMax(t *testing.T) {
-	h := newHarness(t, "")
-	h.must("at_most", []int64{1, 2, 3})
-	_, call, err := h.call("at_most", []int64{1, 2, 3, 4})
-	e := wantError(t, err, udfgate.Invalid,
-		"batch of 4 rows is over max_batch_rows 3; declare elementwise=True to have it cut, or send smaller batches")
-	if e.Shape != udfgate.ShapeTooLarge || e.Function != "at_most" || call.Attempts != 0 {
-		t.Errorf("got %+v, %d attempts", e, call.Attempts)
-	}
-	h.must("at_most_each", []int64{1, 2, 3, 4})
-	h.must("at_most_rows", []int64{1, 2, 3, 4})
 }

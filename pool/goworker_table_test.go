@@ -214,6 +214,14 @@ var goTables = []goBody{
 		}
 		return nil
 	}},
+	{name: "strolls", args: one, result: "int64", partRows: 1, table: func(_ []any, yield func(v any) bool) *goRaise {
+		for i := int64(0); ; i++ {
+			time.Sleep(armAfter + armAfter/2)
+			if !yield(i) {
+				return nil
+			}
+		}
+	}},
 	{name: "third_hangs", args: one, result: "int64", partRows: 1, table: func(args []any, yield func(v any) bool) *goRaise {
 		for i := range int64(5) {
 			if i == 3 { // the third part goes when there is more

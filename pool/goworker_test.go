@@ -334,7 +334,8 @@ func (w *goWorker) obey(f goFrame, file string) (answered bool, err error) {
 		fmt.Fprintln(os.Stderr, "no licence found")
 		os.Exit(4)
 	}
-	if _, ok := w.directives["hang-at-import"]; ok {
+	_, hangs := w.directives["hang-at-import"]
+	if hangs || w.directives["hang"] == "later" && w.again() {
 		hangAtImport()
 	}
 	return false, nil

@@ -26,8 +26,9 @@ import (
 	"github.com/udfgate/udfgate/internal/clock"
 )
 
-// soon bounds every wait of these tests; none is expected to last.
-const soon = 10 * time.Second
+// soon bounds every wait of these tests; none is expected to last, and on a busy
+// machine some do.
+const soon = 30 * time.Second
 
 // leftovers is where the pools of the tests make their folders.
 var leftovers string
@@ -75,6 +76,7 @@ type testLauncher struct {
 
 	mu    sync.Mutex
 	procs []*testProcess
+	at    []time.Time // of the launches
 }
 
 func (l *testLauncher) Launch(s Spec) (Process, error) {
@@ -85,6 +87,7 @@ func (l *testLauncher) Launch(s Spec) (Process, error) {
 	if l.override != nil {
 		argv = l.override
 	}
+	at := time.Now()
 	fds, err := closingPair()
 	if err != nil {
 		return nil, err
@@ -119,7 +122,7 @@ func (l *testLauncher) Launch(s Spec) (Process, error) {
 	}
 	p := &testProcess{cmd: cmd, conn: conn.(*net.UnixConn), stdout: outR, stderr: errR}
 	l.mu.Lock()
-	l.procs = append(l.procs, p)
+	l.procs, l.at = append(l.procs, p), append(l.at, at)
 	l.launched.Store(int64(len(l.procs)))
 	l.mu.Unlock()
 	return p, nil
@@ -130,6 +133,13 @@ func (l *testLauncher) process(n int) *testProcess {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.procs[n]
+}
+
+// instants are those of the launches.
+func (l *testLauncher) instants() []time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.at)
 }
 
 // testProcessUsage stands in for the resident set of a process.

@@ -59,14 +59,14 @@ func (q *queue) pop() *waiter {
 }
 
 // acquire takes the lease of a worker, waiting for one if it must, and books
-// the wait on the call. The lease is the call's from the instant at on. waited
-// is how long the call has waited already.
-func (p *Pool) acquire(ctx context.Context, call *udfgate.Call, waited time.Duration) (w *worker, at int64, err error) {
+// the wait on the call. The lease is the call's from the instant at on. gated
+// is how long the call has waited at its function's gate.
+func (p *Pool) acquire(ctx context.Context, call *udfgate.Call, gated time.Duration) (w *worker, at int64, err error) {
 	now := clock.Now()
 	p.mu.Lock()
 	if w := p.takeIdle(now); w != nil {
 		p.mu.Unlock()
-		p.observer.QueueWait(p.config.Name, waited)
+		p.observer.QueueWait(p.config.Name, gated)
 		return w, now, nil
 	}
 	q, err := p.enqueue(now)
@@ -74,14 +74,14 @@ func (p *Pool) acquire(ctx context.Context, call *udfgate.Call, waited time.Dura
 	if err != nil {
 		return nil, 0, err
 	}
-	w, err = p.wait(ctx, q, call)
+	w, err = p.wait(ctx, q, call, gated)
 	now = clock.Now()
 	call.Timeline.Add(udfgate.StateQueue, q.since, now)
 	for _, s := range q.cold { // outranks queue
 		call.Timeline.Add(s.State, s.From, s.To)
 		call.Cold = true
 	}
-	p.observer.QueueWait(p.config.Name, waited+time.Duration(now-q.since))
+	p.observer.QueueWait(p.config.Name, gated+time.Duration(now-q.since))
 	return w, now, err
 }
 
@@ -93,7 +93,7 @@ func (p *Pool) admit() error {
 	case p.closed:
 		return errClosed()
 	case len(p.idle) == 0 && p.waiting() >= p.config.QueueLenMax:
-		return errQueueFull(p.config.QueueLenMax)
+		return p.errQueueFull()
 	default:
 		return nil
 	}
@@ -137,7 +137,7 @@ func (p *Pool) enqueue(now int64) (*waiter, error) {
 		return nil, errClosed()
 	}
 	if p.waiting() >= p.config.QueueLenMax {
-		return nil, errQueueFull(p.config.QueueLenMax)
+		return nil, p.errQueueFull()
 	}
 	q := &waiter{granted: make(chan *worker, 1), since: now}
 	p.queue.push(q)
@@ -146,8 +146,9 @@ func (p *Pool) enqueue(now int64) (*waiter, error) {
 }
 
 // wait blocks until the call gets a worker or gives up.
-func (p *Pool) wait(ctx context.Context, q *waiter, call *udfgate.Call) (*worker, error) {
-	patience, expires := p.config.QueueTimeout, false
+func (p *Pool) wait(ctx context.Context, q *waiter, call *udfgate.Call, gated time.Duration) (*worker, error) {
+	rest := p.patience(call.Function, gated)
+	patience, expires := rest, false
 	if call.Deadline != 0 {
 		if left := time.Duration(call.Deadline - q.since); left < patience {
 			patience, expires = left, true
@@ -169,12 +170,12 @@ func (p *Pool) wait(ctx context.Context, q *waiter, call *udfgate.Call) (*worker
 			gaveUp = errTimeout(limitOf(call), "the call was still waiting for a worker")
 		}
 	}
-	return p.leave(q, gaveUp)
+	return p.leave(q, rest, gaveUp)
 }
 
 // leave takes a call out of the queue. If it got a worker at the same instant
 // it goes on, unless nobody wants the answer any more.
-func (p *Pool) leave(q *waiter, gaveUp error) (*worker, error) {
+func (p *Pool) leave(q *waiter, patience time.Duration, gaveUp error) (*worker, error) {
 	p.mu.Lock()
 	if q.queued {
 		p.queue.remove(q)
@@ -182,7 +183,7 @@ func (p *Pool) leave(q *waiter, gaveUp error) (*worker, error) {
 			q.chill(p.coldSince, clock.Now())
 		}
 		if gaveUp == nil {
-			gaveUp = p.errQueueTimeout()
+			gaveUp = p.errQueueTimeout(patience)
 		}
 		p.mu.Unlock()
 		return nil, gaveUp

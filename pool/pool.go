@@ -56,7 +56,7 @@ type Config struct {
 	WorkersMax     int           // most workers; one is kept warm
 	StartTimeout   time.Duration // launch to LOADED (--start-timeout)
 	Timeout        time.Duration // of a chunk (--timeout)
-	QueueTimeout   time.Duration // a call waits for a worker (--queue-timeout)
+	QueueTimeout   time.Duration // a call waits, in all (--queue-timeout)
 	QueueLenMax    int           // calls that wait at once (--max-queue)
 	AnswerBytesMax int64         // body of an answer (--max-message-bytes)
 
@@ -261,6 +261,8 @@ func (p *Pool) Slots() *codec.Store { return p.slots }
 // # Time limits
 //
 // The wait for a worker ends after QueueTimeout, or at the caller's deadline.
+// What a call has waited for its function's concurrency is part of it, unless
+// the function has a ConcurrencyWaitNS of its own for that.
 // Timeout, the function's own limit and call.TimeoutNS count from the instant
 // the chunk has its worker; the least of all decides.
 //
@@ -281,20 +283,21 @@ func (p *Pool) Invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch) 
 
 func (p *Pool) invoke(ctx context.Context, call *udfgate.Call, in *codec.Batch, deliver Deliver) (*codec.Answer, error) {
 	call.Timeline.Off = call.Timeline.Off || p.config.BillOff
-	if err := checkRows(call.Function, in.Rows); err != nil {
+	if err := checkBatchRowsMax(call.Function, in.Rows); err != nil {
 		return nil, err
 	}
-	c, err := p.newChunk(call, in)
-	if err != nil {
-		return nil, err
-	}
-	defer c.release()
-	call.SlotBytes += c.slotBytes()
-	waited, err := p.enter(ctx, call)
+	waited, err := p.enter(ctx, call) // before anything is rendered: who waits there holds no more than its batch
 	if err != nil {
 		return nil, err
 	}
 	defer p.exit(call.Function)
+	c, err := p.newChunk(call, in)
+	if err != nil {
+		p.observeGate(waited)
+		return nil, err
+	}
+	defer c.release()
+	call.SlotBytes += c.slotBytes()
 	own := p.ownTimeout(call.Function)
 	for taker := 1; ; taker++ {
 		w, at, err := p.acquire(ctx, call, waited)
@@ -321,7 +324,7 @@ func (p *Pool) cross(ctx context.Context, w *worker, call *udfgate.Call, c *chun
 	}()
 	answer, err := w.cross.run(ctx, call, c, own, at, deliver)
 	ended = true
-	p.release(w, w.cross.booked || w.cross.parts > 0)
+	p.release(w, w.cross.booked || w.cross.progress.parts > 0)
 	return answer, err
 }
 

@@ -180,13 +180,14 @@ func TestPrivate_dataOfASharedArena(t *testing.T) {
 // Half a frame, and frames without end, are over with the time limit.
 func TestPrivate_timeout(t *testing.T) {
 	h := newHarness(t, "", private, func(c *Config) { c.Timeout = 100 * time.Millisecond })
+	h.serves()
 	for _, function := range []string{"data_stops", "data_endless"} {
 		_, call, err := h.call(function, []int64{1})
 		wantError(t, err, udfgate.Timeout, "timeout after 100ms (--timeout)")
 		if p := call.Timeline.Partition(); p.Wall() != call.Timeline.To-call.Timeline.From {
 			t.Errorf("%s: phases sum to %d", function, p.Wall())
 		}
-		h.must("same", []int64{1})
+		h.serves()
 	}
 }
 
@@ -207,9 +208,11 @@ const moreThanASocketHolds = 500_000 // rows of int64
 
 // A worker that does not read its DATA is ended by the time limit.
 func TestPrivate_timeoutWhileWriting(t *testing.T) {
-	h, _ := stopped(t, func(c *Config) { c.Timeout = 100 * time.Millisecond })
-	_, call, err := h.call("same", span(0, moreThanASocketHolds))
-	wantError(t, err, udfgate.Timeout, "timeout after 100ms (--timeout)")
+	h, _ := stopped(t, func(*Config) {})
+	call := h.newCall("same")
+	call.TimeoutNS, call.TimeoutName = int64(100*time.Millisecond), "udfgate-timeout"
+	_, _, err := h.callWith(t.Context(), call, span(0, moreThanASocketHolds))
+	wantError(t, err, udfgate.Timeout, "timeout after 100ms (udfgate-timeout)")
 	if call.Attempts != 0 {
 		t.Errorf("want no attempt, got %d", call.Attempts)
 	}
@@ -219,9 +222,12 @@ func TestPrivate_timeoutWhileWriting(t *testing.T) {
 
 // The caller may go away while DATA is written.
 func TestPrivate_cancelWhileWriting(t *testing.T) {
-	h, _ := stopped(t, func(*Config) {})
+	h, p := stopped(t, func(*Config) {})
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	go func() {
+		defer cancel()
+		eventually(t, "the socket is full", func() bool { return socketFull(p) })
+	}()
 	_, _, err := h.callWith(ctx, h.newCall("same"), span(0, moreThanASocketHolds))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("want the caller gone, got %v", err)

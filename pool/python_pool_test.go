@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/udfgate/udfgate"
+	"github.com/udfgate/udfgate/internal/clock"
 )
 
 // newPython is a pool on the embedded worker that serves a module.
@@ -198,20 +199,20 @@ func TestPython_timeoutBringsTheStack(t *testing.T) {
 		"@udf\ndef spin(a: int) -> int:\n    while True:\n        pass\n\n@udf\ndef same(a: int) -> int:\n    return a\n",
 		func(c *Config) { c.Timeout = 100 * time.Millisecond })
 	for _, name := range []string{"nap", "spin"} {
-		h.must("same", []int64{1})
-		w, from := h.only(), time.Now()
-		_, call, err := h.call(name, []int64{1})
-		took := time.Since(from)
-		e := wantError(t, err, udfgate.Timeout, "timeout after 100ms (--timeout)")
-		if !strings.Contains(e.Detail, "conformance.py") || !strings.Contains(e.Detail, "in "+name) {
-			t.Errorf("%s: detail lacks the stack: %q", name, brief(e.Detail))
-		}
-		if !w.awaitDead(coreFree) || took > 100*time.Millisecond+coreFree {
-			t.Errorf("%s: the core is not free after %v", name, took)
-		}
-		if p := call.Timeline.Partition(); p[udfgate.StateBody] < int64(100*time.Millisecond) {
-			t.Errorf("%s: want 100ms of body, got %v", name, p)
-		}
+		h.stackInTime(100*time.Millisecond, "in "+name, "timeout after 100ms (--timeout)", func() (*udfgate.Call, error) {
+			w := h.only()
+			_, call, err := h.call(name, []int64{1})
+			if !w.awaitDead(soon) {
+				t.Errorf("%s: the core is not free", name)
+			}
+			if e := udfgate.AsError(err); strings.Contains(e.Detail, "in "+name) && !strings.Contains(e.Detail, "conformance.py") {
+				t.Errorf("%s: the stack lacks the file: %q", name, brief(e.Detail))
+			}
+			if p := call.Timeline.Partition(); p[udfgate.StateBody] < int64(100*time.Millisecond) {
+				t.Errorf("%s: want 100ms of body, got %v", name, p)
+			}
+			return call, err
+		})
 	}
 }
 
@@ -222,7 +223,7 @@ func TestPython_killedBetweenCalls(t *testing.T) {
 	h := newPython(t, "import time\ntime.sleep(0.2)\nballast = bytearray(30 << 20)\n\n@udf\ndef add(a: int, b: int) -> int:\n    return a + b\n")
 	h.must("add", []int64{1}, []int64{2})
 	for i := range 3 {
-		w := h.only()
+		w, killed := h.only(), clock.Now()
 		if err := w.process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -234,8 +235,8 @@ func TestPython_killedBetweenCalls(t *testing.T) {
 			t.Errorf("want 3 at one attempt, got %v, %d attempts, %d crossings", got, call.Attempts, call.Crossings)
 		}
 		p := call.Timeline.Partition()
-		if !call.Cold || p[udfgate.StateStart] < int64(slow)*9/10 || p[udfgate.StateBody] > int64(slow)/10 {
-			t.Errorf("want %v booked as start, got %v, cold %v", slow, p, call.Cold)
+		if _, start := waitOf(call); !call.Cold || start.To < killed+int64(slow) || p[udfgate.StateBody] != call.Work.BodyNS {
+			t.Errorf("want %v from %d on booked as start, got %v, cold %v", slow, killed, call.Timeline, call.Cold)
 		}
 		if p.Wall() != call.Timeline.To-call.Timeline.From {
 			t.Error("phases do not add up to the wall")

@@ -7,7 +7,7 @@ import (
 )
 
 func TestStats_bytes(t *testing.T) {
-	h := newHarness(t, "", func(c *Config) { c.WorkersMax, c.Timeout = 1, 50*time.Millisecond })
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
 	in, err := batchOf(h.Slots(), []int64{3_600_000})
 	if err != nil {
 		t.Fatal(err)
@@ -18,7 +18,9 @@ func TestStats_bytes(t *testing.T) {
 	}
 	w := h.only()
 	w.hold() // as another lease would
-	if _, err := h.Invoke(t.Context(), h.newCall("sleep"), in); err == nil {
+	call := h.newCall("sleep")
+	call.TimeoutNS = int64(50 * time.Millisecond)
+	if _, err := h.Invoke(t.Context(), call, in); err == nil {
 		t.Error("want a timeout")
 	}
 	in.Release()

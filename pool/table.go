@@ -65,6 +65,14 @@ type undelivered struct{ err error }
 func (e *undelivered) Error() string { return e.err.Error() }
 func (e *undelivered) Unwrap() error { return e.err }
 
+// progress is how far the answer of a table function has come.
+type progress struct {
+	asked   int64 // instant of the last NEXT
+	parts   int   // accepted so far
+	lastRow int64 // of the last of them
+	ending  bool  // the body is to end; a part may not bring anything
+}
+
 // table takes the parts of a table function's answer, one after the other, and
 // delivers each. The worker runs on only when the last one has been.
 func (x *crossing) table(deliver Deliver) error {
@@ -72,7 +80,7 @@ func (x *crossing) table(deliver Deliver) error {
 		part, err := x.answer()
 		more := x.result.more
 		if err == nil {
-			x.parts++
+			x.progress.parts++
 			if err = deliver(part, !more); err != nil {
 				err = &undelivered{err}
 			}
@@ -98,7 +106,9 @@ func (x *crossing) table(deliver Deliver) error {
 // unwanted says why no further part is wanted, and sets the limit of one that is.
 func (x *crossing) unwanted() error {
 	now := clock.Now()
+	x.mu.Lock() // the context may be watched already
 	x.restrict(now)
+	x.mu.Unlock()
 	switch {
 	case x.limit.at <= now:
 		return errTimeout(x.limit, "")
@@ -115,9 +125,9 @@ func (x *crossing) next(flags uint32) error {
 	}
 	now := clock.Now()
 	x.renew(now)
-	x.asked = now
-	x.refused, x.noRoom, x.counts, x.call.Counts = 0, nil, nil, nil
-	x.mu.Lock() // the context may be watched already
+	x.progress.asked, x.refused, x.noRoom = now, 0, nil
+	x.forgetCounts()
+	x.mu.Lock()
 	x.wake(now)
 	x.mu.Unlock()
 	b := appendHeader(x.w.link.out[:0], frameNext, x.call.ID, nextBytes)
@@ -132,7 +142,7 @@ func (x *crossing) next(flags uint32) error {
 // error, so there is none to return.
 func (x *crossing) endBody() {
 	x.unwatch()
-	x.ctx, x.ending = context.Background(), true
+	x.ctx, x.progress.ending = context.Background(), true
 	x.limit = limit{at: clock.Now() + int64(cancelGrace), length: cancelGrace, name: "the end of a table function"}
 	err := x.next(nextEnd)
 	if err == nil {
@@ -161,13 +171,13 @@ func (x *crossing) acceptPart() error {
 			return broken("RESULT of a scalar function says that there is more")
 		}
 		return nil
-	case x.parts > 0 && x.w.nests && r.recv < x.asked:
+	case x.progress.parts > 0 && x.w.nests && r.recv < x.progress.asked:
 		return broken("RESULT before it was asked for")
 	case r.more && s.status != statusDone:
 		return broken("RESULT of status %d says that there is more", s.status)
 	case s.rows > udfgate.TableRowsMax:
 		return broken("part of %d rows, the most is %d", s.rows, udfgate.TableRowsMax)
-	case x.ending && (r.more || s.status != statusDone || s.rows != 0):
+	case x.progress.ending && (r.more || s.status != statusDone || s.rows != 0):
 		return broken("RESULT of status %d with %d rows after the end of the body", s.status, s.rows)
 	}
 	return nil
@@ -179,12 +189,12 @@ func (x *crossing) copyPart(s *resultSegment, _ int64, region []byte, limits cod
 	if s.columns > 2 {
 		columns.Errors = &s.third
 	}
-	in := codec.RowRange{From: x.lastRow, To: x.chunk.segments[0].hi}
+	in := codec.RowRange{From: x.progress.lastRow, To: x.chunk.segments[0].hi}
 	part, last, err := codec.TakeTable(x.chunk.function.Result, s.rows, x.chunk.blockRows, columns, in, region, limits)
 	if err != nil {
 		return nil, err
 	}
-	x.lastRow = last
+	x.progress.lastRow = last
 	if columns.Errors == nil {
 		return part, nil
 	}

@@ -220,28 +220,26 @@ func TestInvokeTable_failedRows(t *testing.T) {
 // steps, and what it counts comes with each part.
 func TestInvokeTable_pausesTheBody(t *testing.T) {
 	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
-	steps, rows, enough := int64(0), int64(0), errors.New("enough")
-	call := h.newCall("endless")
-	parts, err := h.tableWith(t.Context(), call, []int64{1}, func(p partOf) error {
-		steps, rows = steps+p.counts["steps"], rows+int64(len(p.rows))
-		if steps > rows+1 || p.counts["steps"] == 0 {
-			t.Errorf("%d steps for %d rows", steps, rows)
+	h.spared(func() {
+		steps, rows, enough := int64(0), int64(0), errors.New("enough")
+		call := h.newCall("endless")
+		parts, err := h.tableWith(t.Context(), call, []int64{1}, func(p partOf) error {
+			steps, rows = steps+p.counts["steps"], rows+int64(len(p.rows))
+			if steps > rows+1 || p.counts["steps"] == 0 {
+				t.Errorf("%d steps for %d rows", steps, rows)
+			}
+			if rows >= 5*udfgate.TableRowsMax {
+				return enough
+			}
+			return nil
+		})
+		if err != enough { //nolint:errorlint // as it is
+			t.Errorf("want deliver's error as it is, got %v", err)
 		}
-		if rows >= 5*udfgate.TableRowsMax {
-			return enough
+		if len(parts) != 5 || call.Counts != nil {
+			t.Errorf("got %d parts, counts %v after the end", len(parts), call.Counts)
 		}
-		return nil
 	})
-	if err != enough { //nolint:errorlint // as it is
-		t.Errorf("want deliver's error as it is, got %v", err)
-	}
-	if len(parts) != 5 || call.Counts != nil {
-		t.Errorf("got %d parts, counts %v after the end", len(parts), call.Counts)
-	}
-	h.must("same", []int64{1})
-	if got := h.launcher.launched.Load(); got != 1 {
-		t.Errorf("workers: want the first to survive, got %d launched", got)
-	}
 }
 
 // A body that does not end when it is told to ends with its worker.
@@ -264,14 +262,17 @@ func TestInvokeTable_stubbornBody(t *testing.T) {
 func TestInvokeTable_callerGoes(t *testing.T) {
 	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
 	ctx, cancel := context.WithCancel(t.Context())
-	parts, err := h.tableWith(ctx, h.newCall("endless"), []int64{1}, func(partOf) error { cancel(); return nil })
-	if e := wantError(t, err, udfgate.Timeout, "the caller went away"); !errors.Is(e, context.Canceled) || len(parts) != 1 {
-		t.Errorf("got %+v after %d parts", e, len(parts))
-	}
-	h.must("same", []int64{1})
+	h.spared(func() {
+		parts, err := h.tableWith(ctx, h.newCall("endless"), []int64{1}, func(partOf) error { cancel(); return nil })
+		if e := wantError(t, err, udfgate.Timeout, "the caller went away"); !errors.Is(e, context.Canceled) || len(parts) != 1 {
+			t.Errorf("got %+v after %d parts", e, len(parts))
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+	})
+	cancel()
 	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = h.tableWith(ctx, h.newCall("endless"), []int64{1}, nil)
+	_, err := h.tableWith(ctx, h.newCall("endless"), []int64{1}, nil)
 	if e := udfgate.AsError(err); e.Reason != udfgate.Timeout || errors.Is(err, context.Canceled) {
 		t.Errorf("deadline: got %v", err)
 	}
@@ -287,30 +288,96 @@ func TestInvokeTable_callerGoes(t *testing.T) {
 	h.must("same", []int64{1})
 }
 
+// A caller may go while the limit of the next part is set: the watch of its
+// context, which a slow part begins, reads the limit too. Only the race
+// detector tells.
+func TestInvokeTable_callerGoesMeanwhile(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
+	h.spared(func() {
+		w := h.only()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		told := toldContext{ctx, make(chan struct{}, 1)}
+		_, err := h.tableWith(told, h.newCall("strolls"), []int64{1}, func(partOf) error {
+			if w.cross.disarm != nil {
+				cancel()
+				<-told.asked
+			}
+			return nil
+		})
+		wantError(t, err, udfgate.Timeout, "the caller went away")
+	})
+}
+
+// toldContext tells when it is first asked why it has ended.
+type toldContext struct {
+	context.Context
+	asked chan struct{}
+}
+
+func (c toldContext) Err() error {
+	err := c.Context.Err()
+	if err != nil {
+		select {
+		case c.asked <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
 // Each part has the time limit for itself; the one that it takes too long for
 // ends the worker.
 func TestInvokeTable_timeoutInThirdPart(t *testing.T) {
-	h := newHarness(t, "", func(c *Config) { c.WorkersMax, c.Timeout = 1, 300*time.Millisecond })
-	parts, err := h.tableWith(t.Context(), h.newCall("third_hangs"), []int64{1}, nil)
-	e := wantError(t, err, udfgate.Timeout, "timeout after 300ms (--timeout)")
-	if len(parts) != 2 || !strings.Contains(e.Detail, "time.Sleep") {
-		t.Errorf("got %d parts, detail %q", len(parts), brief(e.Detail))
-	}
-	h.reaped(0, ReapedTimeout)
-	parts, err = h.tableWith(t.Context(), h.newCall("threes"), []int64{30}, func(partOf) error {
-		time.Sleep(40 * time.Millisecond) // the caller's time, not the body's: more than a limit in all
-		return nil
+	patiently(t, 150*time.Millisecond, func(timeout time.Duration) (slow bool) {
+		h := newHarness(t, "", func(c *Config) { c.WorkersMax, c.Timeout = 1, timeout })
+		parts, err := h.tableWith(t.Context(), h.newCall("third_hangs"), []int64{1}, nil)
+		e := wantError(t, err, udfgate.Timeout, fmt.Sprintf("timeout after %v (--timeout)", timeout))
+		if len(parts) > 2 {
+			t.Fatalf("got %d parts", len(parts))
+		}
+		h.reaped(0, ReapedTimeout)
+		return len(parts) < 2 || !strings.Contains(e.Detail, "time.Sleep")
 	})
-	if err != nil || len(parts) != 10 {
-		t.Errorf("a slow reader: got %v after %d parts", err, len(parts))
-	}
-	call := h.newCall("threes")
-	call.Deadline, call.Limit, call.LimitNS = clock.Now()+int64(250*time.Millisecond), "the caller's", int64(250*time.Millisecond)
-	parts, err = h.tableWith(t.Context(), call, []int64{30}, func(partOf) error { time.Sleep(40 * time.Millisecond); return nil })
-	wantError(t, err, udfgate.Timeout, "timeout after 250ms (the caller's)")
-	if len(parts) == 0 || len(parts) >= 10 {
-		t.Errorf("a deadline over all: got %d parts", len(parts))
-	}
+}
+
+// The caller's time is not the body's; a deadline is over all.
+func TestInvokeTable_slowCaller(t *testing.T) {
+	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
+	patiently(t, 150*time.Millisecond, func(timeout time.Duration) (slow bool) {
+		call := h.newCall("threes")
+		call.TimeoutNS, call.TimeoutName = int64(timeout), "udfgate-timeout"
+		until := int64(0)
+		parts, err := h.tableWith(t.Context(), call, []int64{9}, func(partOf) error {
+			until = clock.Now() + int64(timeout) + 1
+			eventually(t, "more than the limit has passed", func() bool { return clock.Now() > until })
+			return nil
+		})
+		if err == nil {
+			if len(parts) != 3 {
+				t.Errorf("a slow reader: got %d parts", len(parts))
+			}
+			return false
+		}
+		wantError(t, err, udfgate.Timeout, fmt.Sprintf("timeout after %v (udfgate-timeout)", timeout))
+		if call.Timeline.To < until+int64(timeout) {
+			t.Errorf("a slow reader: the limit was passed after %d parts within its time", len(parts))
+		}
+		return true
+	})
+	patiently(t, 150*time.Millisecond, func(timeout time.Duration) (slow bool) {
+		call := h.newCall("threes")
+		call.Deadline, call.Limit, call.LimitNS = clock.Now()+int64(timeout), "the caller's", int64(timeout)
+		parts, err := h.tableWith(t.Context(), call, []int64{30}, func(partOf) error {
+			eventually(t, "the deadline has passed", func() bool { return clock.Now() > call.Deadline })
+			return nil
+		})
+		wantError(t, err, udfgate.Timeout, fmt.Sprintf("timeout after %v (the caller's)", timeout))
+		if len(parts) > 1 {
+			t.Errorf("a deadline over all: got %d parts", len(parts))
+		}
+		return len(parts) == 0
+	})
 }
 
 // A worker that is lost between parts is the call's error; nothing is repeated.
@@ -340,36 +407,54 @@ func TestInvokeTable_workerLost(t *testing.T) {
 	h.must("same", []int64{1})
 }
 
-// A panic of deliver ends the worker, which waits for a NEXT, and the lease.
+// A panic of deliver ends the worker, which is in the midst of a body, and the
+// lease; the call's place at its gate and its slot are free again, and the next
+// call has a worker.
 func TestInvokeTable_panic(t *testing.T) {
 	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("want the panic to pass")
-			}
-		}()
-		_, _ = h.tableWith(t.Context(), h.newCall("endless"), []int64{1}, func(partOf) error { panic("a bug") })
-	}()
-	h.must("same", []int64{1})
+	for i, name := range []string{"endless", "table_alone"} {
+		w := h.only()
+		passes := func() (caught any) {
+			defer func() { caught = recover() }()
+			_, err := h.tableWith(t.Context(), h.newCall(name), []int64{9}, func(partOf) error { panic("a bug") })
+			t.Errorf("%s: want the panic to pass, got %v", name, err)
+			return nil
+		}
+		if caught := passes(); caught != "a bug" {
+			t.Errorf("%s: want the panic as it was, got %v", name, caught)
+		}
+		h.reaped(i, ReapedProtocol)
+		if got := w.process.Wait(); got.Signal != "SIGKILL" {
+			t.Errorf("%s: want the worker killed, got %v", name, got)
+		}
+		eventually(t, "the slot that it could read is free", func() bool { return h.Stats().SlotBytes == 0 })
+		if s := h.Stats(); s.Busy != 0 || s.QueueLen != 0 || s.PinnedBytes != 0 {
+			t.Errorf("%s: left behind: %+v", name, s)
+		}
+		if g := h.gates[h.function(name).Number]; g.passed != 0 || h.gated != 0 {
+			t.Errorf("%s: %d chunks at the gate, %d wait", name, g.passed, h.gated)
+		}
+		if _, call := h.must("same", []int64{5}); call.Attempts != 1 || call.Worker == w.pid {
+			t.Errorf("%s: want the next call in another worker, got %d attempts in %s", name, call.Attempts, call.Worker)
+		}
+	}
 }
 
 // An answer over its limit, in some part, ends the body and not the worker.
 func TestInvokeTable_tooLarge(t *testing.T) {
 	h := newHarness(t, "", func(c *Config) { c.WorkersMax, c.AnswerBytesMax = 1, 6<<20 })
 	for _, n := range []int64{6<<20 - 100, 7 << 20} { // over it with the row, and by itself
-		_, _, err := h.table("", "wide", []int64{n})
-		e := wantErrorPrefix(t, err, udfgate.Invalid, "result of ")
-		if e.Shape != udfgate.ShapeTooLarge || !strings.Contains(e.Message, "--max-message-bytes 6291456") {
-			t.Errorf("%d: got %+v", n, e)
-		}
+		h.spared(func() {
+			_, _, err := h.table("", "wide", []int64{n})
+			e := wantErrorPrefix(t, err, udfgate.Invalid, "result of ")
+			if e.Shape != udfgate.ShapeTooLarge || !strings.Contains(e.Message, "--max-message-bytes 6291456") {
+				t.Errorf("%d: got %+v", n, e)
+			}
+		})
 	}
 	parts, _, err := h.table("", "wide", []int64{5 << 20}) // needs a larger arena
 	if err != nil || len(parts) != 3 || len(parts[2].values[0].(string)) != 5<<20 {
 		t.Errorf("got %v, %d parts", err, len(parts))
-	}
-	if got := h.launcher.launched.Load(); got != 1 {
-		t.Errorf("workers: want the first to survive, got %d launched", got)
 	}
 }
 

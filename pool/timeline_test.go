@@ -48,7 +48,7 @@ func TestTimeline_ofFailures(t *testing.T) {
 	if p[udfgate.StateQueue] < int64(untakenWait) || p[udfgate.StateStart] == 0 || !call.Cold {
 		t.Errorf("want %v of queue and a start, got %v, cold %v", untakenWait, p, call.Cold)
 	}
-	if call.Work.BodyNS != p[udfgate.StateBody] || call.Work.CrossingNS > int64(untakenWait) {
+	if call.Work.BodyNS != p[udfgate.StateBody] || call.Work.CrossingNS != p[udfgate.StateCrossingOut]+p[udfgate.StateCrossingBack] {
 		t.Errorf("want the work of the attempt that was taken alone, got %+v", call.Work)
 	}
 }

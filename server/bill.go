@@ -2,6 +2,7 @@ package server
 
 import (
 	"maps"
+	"math"
 
 	"github.com/udfgate/udfgate"
 )
@@ -15,6 +16,10 @@ const (
 
 // billOffName is how errors quote Config.BillOff.
 const billOffName = "UDFGATE_DEBUG=bill=off"
+
+// counterSumMax is where the sums of a counter stop. One part may add up to 2^53,
+// and how many parts a table has is for its body to say.
+const counterSumMax = math.MaxInt64
 
 // severalWorkers is the worker of a call whose batches ran in more than one.
 const severalWorkers = "several"
@@ -154,13 +159,14 @@ func (x *exchange) count(w *walk, last bool) {
 }
 
 // addCounts adds what is counted in more to sum, which is made if there is none
-// and something to add. A backend keeps no more than 32 names per function.
+// and something to add, up to counterSumMax. A backend keeps no more than 32
+// names per function, and numbers from 1.
 func addCounts(sum, more map[string]int64) map[string]int64 {
 	if sum == nil && len(more) > 0 {
 		sum = make(map[string]int64, len(more))
 	}
 	for name, n := range more {
-		sum[name] += n
+		sum[name] += min(n, counterSumMax-sum[name])
 	}
 	return sum
 }

@@ -217,7 +217,7 @@ func TestPings(t *testing.T) {
 		}
 		time.Sleep(every + every/5) // the pace is the subject
 	}
-	for i := range byte(6) {
+	for i := range byte(100) { // on a busy machine some may have been far apart
 		if away, ok := fast.ping(t, i).(*http2.GoAwayFrame); ok {
 			if away.ErrCode != http2.ErrCodeEnhanceYourCalm || string(away.DebugData()) != "too_many_pings" {
 				t.Errorf("sent away with %s %q", away.ErrCode, away.DebugData())

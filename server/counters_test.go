@@ -106,6 +106,41 @@ func TestCountersOfTables(t *testing.T) {
 	}
 }
 
+// However much a body counts, its sums stop at a bound: in the bill, in the totals
+// and, over HTTP, in what the metrics get at the end.
+func TestCountersDoNotOverflow(t *testing.T) {
+	const parts = 1100 // 1,024 × 2^53 is one too many
+	g := startTables(t, Config{Logger: quiet}, map[string]table{"count": func(ctx context.Context, call *udfgate.Call, in *codec.Batch, deliver deliver) error {
+		return series(1)(ctx, call, in, func(p *codec.Answer, last bool) error {
+			call.Counts = map[string]int64{"huge": 1 << 53, "parts": 1}
+			return deliver(p, last)
+		})
+	}})
+	want := fmt.Sprintf(`"counters":{"huge":%d,"parts":%d}`, int64(counterSumMax), parts)
+	if code, _, text := g.post("count", fmt.Sprintf(`{"rows":[[%d]]}`, parts)); code != 200 || !strings.Contains(text, want) {
+		t.Errorf("over HTTP: %d …%s", code, text[max(0, len(text)-1000):])
+	}
+	c := g.open("count", "udfgate-bill", "batch")
+	c.send(ints(parts))
+	for range parts {
+		if _, _, err := c.part(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := batchBill(t, c.read.LatestAppMetadata())
+	if b := c.endOfParts(); b.Counters["huge"] != counterSumMax || b.Counters["parts"] != parts || told.Bill.Counters["huge"] != counterSumMax {
+		t.Errorf("over Flight: %s\nbatch %v", b.JSON(), told.Bill.Counters)
+	}
+	g.awaitStreams(0)
+	if _, by := readBills(g); by["count"].Sum.Counters["huge"] != counterSumMax || by["count"].Sum.Counters["parts"] != 2*parts {
+		t.Errorf("totals %v", by["count"].Sum.Counters)
+	}
+	// A series of whole numbers begins anew at 2^64, as that of every program.
+	if got := g.counted(); !strings.HasPrefix(got, "count/huge ") || !strings.HasSuffix(got, fmt.Sprint("count/parts ", 2*parts)) {
+		t.Errorf("metrics %s", got)
+	}
+}
+
 // A body may learn who calls, but no credentials and none of the transport's
 // own; nobody pays for it who does not ask.
 func TestCallerOfABody(t *testing.T) {

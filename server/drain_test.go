@@ -162,7 +162,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 		t.Errorf("the watcher got %v %v", r, err)
 	}
 	<-g.served
-	if took := time.Since(from); took > 5*time.Second {
+	if took := time.Since(from); took > drainTimeoutDefault/2 {
 		t.Errorf("took %v", took)
 	}
 }

@@ -92,7 +92,7 @@ func (s *Server) newExchange(stream grpc.ServerStream, dialect string) (*exchang
 		return nil, err
 	}
 	if x.headers.billPerBatch && s.config.BillOff {
-		return nil, malformed("%s: no bills are written here, by %s; leave the header out", headerBill, billOffName)
+		return nil, malformed("%s: no bills are written here, by %s; leave the header out (clients that tell the end of a table by its bill cannot call one here)", headerBill, billOffName)
 	}
 	x.headers.principal = s.principals.of(x.ctx)
 	if err := s.enter(x); err != nil {

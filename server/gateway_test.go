@@ -82,6 +82,18 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// patiently calls try with a duration, and with one four times as long for as
+// long as it says that the machine was too slow for the last: what a test gives
+// somebody time for is then the larger part of what passes.
+func patiently(t *testing.T, d time.Duration, try func(d time.Duration) (slow bool)) {
+	t.Helper()
+	for ; try(d); d *= 4 {
+		if d > callMax {
+			t.Fatalf("even %v were too short", d)
+		}
+	}
+}
+
 // gateway is a running Server and a client's connection to it.
 type gateway struct {
 	*Server

@@ -46,7 +46,9 @@ type httpStream struct {
 	trailer  metadata.MD
 
 	schema []byte // header of the message that answers the schema
-	rows   []byte // the answers, an element each
+	list   messageList
+	reader *ipc.Reader // of list, made with the first answer
+	rows   []byte      // the answers, an element each
 }
 
 // SetHeader implements grpc.ServerStream; nobody sets any.
@@ -255,16 +257,16 @@ func (h *httpStream) appendRows(m *rawMsg) error {
 	if m.body == nil {
 		body = m.prefix[data.Body.Off:][:data.Body.Len]
 	}
-	messages := &messageList{
-		ipc.NewMessage(memory.NewBufferBytes(h.schema), memory.NewBufferBytes(nil)),
-		ipc.NewMessage(memory.NewBufferBytes(data.Header), memory.NewBufferBytes(body)),
+	if h.reader == nil { // what it has, no allocator waits for
+		h.list = messageList{ipc.NewMessage(memory.NewBufferBytes(h.schema), memory.NewBufferBytes(nil))}
+		reader, err := ipc.NewReaderFromMessageReader(&h.list)
+		if err != nil {
+			return err
+		}
+		h.reader = reader
 	}
-	reader, err := ipc.NewReaderFromMessageReader(messages)
-	if err != nil {
-		return err
-	}
-	defer reader.Release()
-	batch, err := reader.Read()
+	h.list = append(h.list, ipc.NewMessage(memory.NewBufferBytes(data.Header), memory.NewBufferBytes(body)))
+	batch, err := h.reader.Read()
 	if err != nil {
 		return err
 	}

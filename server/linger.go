@@ -29,6 +29,9 @@ const (
 	trackBytes = 32 << 10
 )
 
+// lingering is lingerQuiet and lingerMax.
+type lingering struct{ quiet, most time.Duration }
+
 // linger waits until the client has written all, or is not writing and has
 // been sent everything, or patience ends, or the gateway drains.
 func (x *exchange) linger() {
@@ -68,7 +71,8 @@ func (x *exchange) blind() bool { return x.route != nil && x.route.function.Tabl
 // patient says whether to wait any longer.
 func (x *exchange) patient(began, now int64) bool {
 	reading := int64(x.server.config.NotReadingTimeout)
-	quiet, most := int64(lingerQuiet), min(int64(lingerMax), lingerTimes*reading)
+	config := &x.server.config.linger
+	quiet, most := int64(config.quiet), min(int64(config.most), lingerTimes*reading)
 	if x.out.unsent.Load() > 0 {
 		quiet, most = reading, lingerTimes*reading
 	}

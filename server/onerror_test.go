@@ -303,7 +303,7 @@ func TestBillOff(t *testing.T) {
 		}
 	}
 	g.open("picky", "udfgate-bill", "batch").failure("InvalidArgument", udfgate.Invalid,
-		"udfgate-bill: no bills are written here, by UDFGATE_DEBUG=bill=off; leave the header out")
+		"udfgate-bill: no bills are written here, by UDFGATE_DEBUG=bill=off; leave the header out (clients that tell the end of a table by its bill cannot call one here)")
 	g.awaitStreams(0)
 	if _, text := g.get("/metrics", ""); strings.Contains(text, `udfgate_calls_total{`) || strings.Contains(text, `udfgate_chunk_rows_count{function="picky"} 1`) {
 		t.Error("the calls were counted")

@@ -81,6 +81,8 @@ type Config struct {
 	Metrics *metrics.Metrics
 
 	keep keep // less in tests
+
+	linger lingering // longer in tests
 }
 
 // WindowDefault is the default of Config.Window, and the most that is of use
@@ -145,6 +147,7 @@ func (c *Config) ensureDefaults() {
 	c.OpenStreamsMax = cmp.Or(c.OpenStreamsMax, openStreamsDefault)
 	c.ConnectionsMax = cmp.Or(c.ConnectionsMax, int(min(connectionsDefault, c.connectionsFit())))
 	c.keep = cmp.Or(c.keep, keepDefault)
+	c.linger = cmp.Or(c.linger, lingering{lingerQuiet, lingerMax})
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

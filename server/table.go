@@ -63,7 +63,8 @@ func (w *walk) deliver(part *codec.Answer, last bool) error {
 	} else {
 		defer func() { w.held = budget.resize(w.held, between) }()
 	}
-	w.held = budget.resize(w.held, w.held+int64(len(part.Body.Bytes())))
+	w.partHeld = int64(len(part.Body.Bytes()))
+	w.held = budget.resize(w.held, w.held+w.partHeld)
 	if x.await(w) {
 		if err := w.send(part, last); err != nil {
 			return err

@@ -25,6 +25,7 @@ type walk struct {
 	message      rawMsg
 
 	batchHeld int64 // of held, what the batch itself takes
+	partHeld  int64 // of held, what the part that goes now takes
 	booked    booked
 	counts    map[string]int64 // what its body has counted, of what was handed over
 	partBytes int64            // as sent, of the parts before
@@ -153,14 +154,17 @@ func (w *walk) send(answer *codec.Answer, last bool) *udfgate.Error {
 
 // transmit is SendMsg. The body of a table function waits in here until its
 // client has read on, and with it a worker, so there it ends with the call too:
-// a client that does not read is given time to find that out.
+// a client that does not read is given time to find that out. What the part
+// takes of the budget goes with it, for as long as SendMsg has it. A renderer
+// keeps nobody waiting.
 func (w *walk) transmit(m *rawMsg) error {
 	x := w.x
 	x.sending.Store(w.waiting)
-	if !x.route.function.Table {
+	if _, renders := x.stream.(renderer); renders || !x.route.function.Table {
 		return x.transmit(m)
 	}
-	s := &sending{x, m, make(chan error, 1)}
+	s := &sending{x: x, m: m, held: w.partHeld, done: make(chan error, 1)}
+	w.held, w.partHeld = w.held-w.partHeld, 0
 	x.server.running.Add(1)
 	x.server.crew.start(s)
 	select {
@@ -181,13 +185,19 @@ func (x *exchange) transmit(m *rawMsg) error {
 type sending struct {
 	x    *exchange
 	m    *rawMsg
+	held int64 // of the budget, until it is sent
 	done chan error
 }
 
 func (s *sending) run() {
 	defer s.x.server.running.Done()
 	defer s.x.catch(nil)
-	s.done <- s.x.transmit(s.m)
+	s.done <- s.transmit()
+}
+
+func (s *sending) transmit() error {
+	defer s.x.server.budget.release(s.held)
+	return s.x.transmit(s.m)
 }
 
 // Sizes that save growing: a header of two or three buffers, and the tags and

@@ -21,7 +21,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/udfgate/udfgate/bench/programs"
-	client "github.com/udfgate/udfgate/clients/go"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -66,7 +65,7 @@ func run(s *settings) (err error) {
 		if sides[i], err = start(ctx, s.gateway, env); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, sides[i].stop()) }()
+		defer func() { err = errors.Join(err, sides[i].Close()) }()
 	}
 	on, off, control := sides[0], sides[1], sides[2]
 	results := make([]result, len(cells))
@@ -93,9 +92,8 @@ func run(s *settings) (err error) {
 
 // side is a gateway under load.
 type side struct {
-	*programs.Program
-	client *client.Client
-	bills  bool
+	*programs.Loaded
+	bills bool
 }
 
 func start(ctx context.Context, g programs.Gateway, env string) (*side, error) {
@@ -103,27 +101,14 @@ func start(ctx context.Context, g programs.Gateway, env string) (*side, error) {
 		g.Env = []string{env}
 	}
 	p, err := g.Start(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.Connect(ctx, p.Addr)
-	if err != nil {
-		p.Stop()
-		return nil, err
-	}
-	return &side{p, c, env == ""}, nil
-}
-
-func (s *side) stop() error {
-	err := s.client.Close()
-	s.Stop()
-	return err
+	loaded, err := programs.Connect(ctx, p, err)
+	return &side{loaded, env == ""}, err
 }
 
 // check compares an answer with what the body gives, and that the gateway
 // sends bills, or none, as it was told.
 func (s *side) check(ctx context.Context, batch arrow.RecordBatch, rows int) error {
-	result, err := s.client.Call(ctx, function, batch)
+	result, err := s.Client.Call(ctx, function, batch)
 	if err != nil {
 		return err
 	}
@@ -186,7 +171,7 @@ func (s *side) slice(ctx context.Context, batch arrow.RecordBatch, callers int, 
 // call is Client.Call, but for the bill: it comes and is not parsed, which is
 // the caller's choice and no cost of the gateway's.
 func (s *side) call(ctx context.Context, batch arrow.RecordBatch) error {
-	stream, err := s.client.Stream(ctx, function, batch.Schema())
+	stream, err := s.Client.Stream(ctx, function, batch.Schema())
 	if err != nil {
 		return err
 	}

@@ -22,13 +22,13 @@ func measureCPU(ctx context.Context, s *settings) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, gateway.stop()) }()
+	defer func() { err = firstOf(err, gateway.Close()) }()
 	p, err = programs.StartEcho(ctx, s.echo)
 	echo, err := connect(ctx, p, err)
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, echo.stop()) }()
+	defer func() { err = firstOf(err, echo.Close()) }()
 
 	all := make([]spent, len(sizes))
 	batches := make([]arrow.RecordBatch, len(sizes))

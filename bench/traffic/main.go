@@ -19,7 +19,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/udfgate/udfgate/bench/programs"
-	client "github.com/udfgate/udfgate/clients/go"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -73,29 +72,12 @@ func run(s *settings) error {
 	return nil
 }
 
-// server is a started program with the client that loads it.
-type server struct {
-	*programs.Program
-	client *client.Client
-}
+// server is a gateway, or the echo.
+type server struct{ *programs.Loaded }
 
-func (s *server) stop() error {
-	err := s.client.Close()
-	s.Stop()
-	return err
-}
-
-// connect adopts a program that was just started.
 func connect(ctx context.Context, p *programs.Program, err error) (*server, error) {
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.Connect(ctx, p.Addr)
-	if err != nil {
-		p.Stop()
-		return nil, err
-	}
-	return &server{p, c}, nil
+	loaded, err := programs.Connect(ctx, p, err)
+	return &server{loaded}, err
 }
 
 // load sends a batch again and again from several callers until that many bytes
@@ -122,7 +104,7 @@ func (s *server) load(ctx context.Context, batch arrow.RecordBatch, callers int,
 
 // call makes one call and looks at a value of the answer.
 func (s *server) call(ctx context.Context, batch arrow.RecordBatch) error {
-	result, err := s.client.Call(ctx, function, batch)
+	result, err := s.Client.Call(ctx, function, batch)
 	if err != nil {
 		return err
 	}
@@ -137,7 +119,7 @@ func (s *server) call(ctx context.Context, batch arrow.RecordBatch) error {
 
 // check compares a whole answer with what was sent.
 func (s *server) check(ctx context.Context, batch arrow.RecordBatch) error {
-	result, err := s.client.Call(ctx, function, batch)
+	result, err := s.Client.Call(ctx, function, batch)
 	if err != nil {
 		return err
 	}

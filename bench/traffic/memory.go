@@ -34,7 +34,7 @@ func measureMemory(ctx context.Context, s *settings) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = firstOf(err, gateway.stop()) }()
+	defer func() { err = firstOf(err, gateway.Close()) }()
 	var passed atomic.Int64
 	loaded := make(chan error, 1)
 	go func() {
@@ -58,7 +58,7 @@ func measureMemory(ctx context.Context, s *settings) (err error) {
 		}
 		m, err := gateway.Memory()
 		if err != nil {
-			return errors.Join(err, gateway.client.Close(), <-loaded)
+			return errors.Join(err, gateway.Client.Close(), <-loaded)
 		}
 		all = append(all, sample{at, float64(m.RSS) / mib, float64(m.PSS) / mib, float64(m.Private) / mib})
 	}

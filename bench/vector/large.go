@@ -24,7 +24,7 @@ func measureLarge(ctx context.Context, out io.Writer, s *settings) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, g.stop()) }()
+	defer func() { err = errors.Join(err, g.Close()) }()
 	small := integers(64 << 10)
 	for range turnCalls {
 		if _, err := g.call(ctx, "noop", small, true); err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/udfgate/udfgate"
 	"github.com/udfgate/udfgate/bench/programs"
-	client "github.com/udfgate/udfgate/clients/go"
 )
 
 const (
@@ -70,33 +69,17 @@ func run(out io.Writer, s *settings) (err error) {
 }
 
 // served is a gateway with the client that calls it.
-type served struct {
-	*programs.Program
-	client *client.Client
-}
+type served struct{ *programs.Loaded }
 
 func serve(ctx context.Context, s *settings) (*served, error) {
 	p, err := s.gateway.Start(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.Connect(ctx, p.Addr)
-	if err != nil {
-		p.Stop()
-		return nil, err
-	}
-	return &served{p, c}, nil
-}
-
-func (g *served) stop() error {
-	err := g.client.Close()
-	g.Stop()
-	return err
+	loaded, err := programs.Connect(ctx, p, err)
+	return &served{loaded}, err
 }
 
 // call makes one call and returns its bill; check compares the answer too.
 func (g *served) call(ctx context.Context, function string, batch arrow.RecordBatch, check bool) (*udfgate.Bill, error) {
-	result, err := g.client.Call(ctx, function, batch)
+	result, err := g.Client.Call(ctx, function, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +108,7 @@ func measureBatches(ctx context.Context, out io.Writer, s *settings) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, g.stop()) }()
+	defer func() { err = errors.Join(err, g.Close()) }()
 	var sizes []*size
 	for _, bytes := range []int{64 << 10, 512 << 10, mib, 8 * mib} {
 		sizes = append(sizes, &size{function: "noop", bytes: bytes, batch: integers(bytes)})

@@ -78,13 +78,19 @@ func (f *stranger) DoExchange(s flight.FlightService_DoExchangeServer) error {
 
 func startStranger(t *testing.T, version ...byte) string {
 	t.Helper()
+	return startServer(t, &stranger{version: version})
+}
+
+// startServer serves until the test ends.
+func startServer(t *testing.T, service flight.FlightServer) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	lis, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer()
-	flight.RegisterFlightServiceServer(s, &stranger{version: version})
+	flight.RegisterFlightServiceServer(s, service)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(lis) }()
 	t.Cleanup(func() {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/udfgate/udfgate"
 	client "github.com/udfgate/udfgate/clients/go"
-	"google.golang.org/grpc"
 )
 
 // tableStranger answers tables as no gateway of ours does.
@@ -96,22 +93,7 @@ func TestTableStranger_noItems(t *testing.T) {
 
 func startTableStranger(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "s")
-	lis, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer()
-	flight.RegisterFlightServiceServer(s, &tableStranger{stranger{version: []byte{2}}})
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(lis) }()
-	t.Cleanup(func() {
-		s.Stop()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	return "unix:" + path
+	return startServer(t, &tableStranger{stranger{version: []byte{2}}})
 }
 
 func TestTableStranger(t *testing.T) {

@@ -99,8 +99,12 @@ func (f *Function) Observe(b *udfgate.Bill, reason udfgate.Reason) {
 }
 
 // Count adds what a body counted by a name. Who comes to more than CountersMax
-// names within the life of the gateway shares one series from then on.
+// names within the life of the gateway shares one series from then on. It ignores
+// an n below 1: a counter of Prometheus's panics when it is to go down.
 func (f *Function) Count(name string, n int64) {
+	if n < 1 {
+		return
+	}
 	if c, ok := f.counted.Load(name); ok {
 		c.(prometheus.Counter).Add(float64(n)) //nolint:errcheck // the map holds nothing else
 		return
@@ -108,7 +112,7 @@ func (f *Function) Count(name string, n int64) {
 	label := f.metrics.counters.of(f.name).label(name)
 	c := f.metrics.counted.WithLabelValues(f.name, label)
 	c.Add(float64(n))
-	if label != overflow { // names beyond the bound must not grow the map either
+	if label != counterOverflow { // names beyond the bound must not grow the map either
 		f.counted.Store(name, c)
 	}
 }
@@ -128,7 +132,7 @@ func (c *counterNames) of(function string) *names {
 		if c.byLabel == nil {
 			c.byLabel = map[string]*names{}
 		}
-		n = &names{max: CountersMax}
+		n = &names{max: CountersMax, rest: counterOverflow}
 		c.byLabel[function] = n
 	}
 	return n

@@ -21,11 +21,15 @@ import (
 const LabelsMax = 1000
 
 // CountersMax bounds the names of what a function's bodies count that get series
-// of their own; further ones share the series named "other".
+// of their own; further ones share the series named "(other)", which is the name
+// of no counter.
 const CountersMax = 32
 
-// overflow is the label of what is beyond LabelsMax or CountersMax.
-const overflow = "other"
+// The labels of what is beyond LabelsMax, and beyond CountersMax.
+const (
+	overflow        = "other"
+	counterOverflow = "(other)"
+)
 
 // Metrics is the series of one gateway. Make one with New.
 type Metrics struct {
@@ -58,14 +62,16 @@ type Metrics struct {
 	poolNames names
 }
 
-// names hands out at most LabelsMax distinct labels, or max if that is set.
+// names hands out at most LabelsMax distinct labels and overflow, or max and
+// rest if these are set.
 type names struct {
 	max  int
+	rest string
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// label is name, or overflow if there are too many already.
+// label is name, or the one for the rest if there are too many already.
 func (n *names) label(name string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -73,7 +79,7 @@ func (n *names) label(name string) string {
 		return name
 	}
 	if len(n.seen) >= cmp.Or(n.max, LabelsMax) {
-		return overflow
+		return cmp.Or(n.rest, overflow)
 	}
 	if n.seen == nil {
 		n.seen = map[string]bool{}

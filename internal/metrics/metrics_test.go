@@ -235,10 +235,32 @@ func TestCounterNamesAreBounded(t *testing.T) {
 		t.Errorf("%d series, %v; wanted %d, one for the rest, and one of another function", n, err, CountersMax)
 	}
 	got := func(name string) float64 { return testutil.ToFloat64(m.counted.WithLabelValues("gcd", name)) }
-	if got("n0") != 2 || got("n1") != 4 || got("n31") != 6 || got("other") != 2 {
-		t.Errorf("n0 %v, n1 %v, n31 %v, other %v", got("n0"), got("n1"), got("n31"), got("other"))
+	if got("n0") != 2 || got("n1") != 4 || got("n31") != 6 || got("(other)") != 2 {
+		t.Errorf("n0 %v, n1 %v, n31 %v, (other) %v", got("n0"), got("n1"), got("n31"), got("(other)"))
 	}
-	f := m.Function(gcd, "gcd")
+	// A counter may be called other, and shares nothing with the rest.
+	f := m.Function(&udfgate.Function{Name: "lcm", Module: "geo", Generation: 7}, "lcm")
+	for i := range CountersMax {
+		f.Count(fmt.Sprint("m", i), 1)
+	}
+	f.Count("other", 100)
+	f.Count("m1", 0)
+	f.Count("m1", -5) // a counter does not go down, nor does the gateway
+	if rest := testutil.ToFloat64(m.counted.WithLabelValues("lcm", "(other)")); rest != 101 {
+		t.Errorf("lcm: the rest is %v, wanted m31 and other", rest)
+	}
+	if n := testutil.ToFloat64(m.counted.WithLabelValues("lcm", "m1")); n != 1 {
+		t.Errorf("lcm: m1 %v", n)
+	}
+	f = m.Function(&udfgate.Function{Name: "mod", Module: "geo"}, "mod")
+	f.Count("other", 3)
+	for i := range CountersMax {
+		f.Count(fmt.Sprint("m", i), 1)
+	}
+	if n := testutil.ToFloat64(m.counted.WithLabelValues("mod", "other")); n != 3 {
+		t.Errorf("mod: its counter other has %v of its own", n)
+	}
+	f = m.Function(gcd, "gcd")
 	f.Count("n1", 1)
 	if n := testing.AllocsPerRun(100, func() { f.Count("n1", 1) }); n > 1 { // the key of the look-up
 		t.Errorf("%v allocations per count, wanted 1 at most", n)

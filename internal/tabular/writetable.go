@@ -23,17 +23,22 @@ func (w *Writer) WriteTable(rows *Rows, from []int32, adds []arrow.Array) error 
 			return w.wrong(err)
 		}
 		end := at + int(piece.Len())
-		parts := make([]arrow.Array, len(adds))
-		for i, a := range adds {
-			parts[i] = array.NewSlice(a, int64(at), int64(end))
-			defer parts[i].Release()
-		}
-		if err := w.Write(piece, parts); err != nil {
+		if err := w.writeSlice(piece, adds, at, end); err != nil {
 			return err
 		}
 		at = end
 	}
 	return nil
+}
+
+// writeSlice adds a piece with the values of its rows.
+func (w *Writer) writeSlice(piece *Rows, adds []arrow.Array, from, to int) error {
+	parts := make([]arrow.Array, len(adds))
+	for i, a := range adds {
+		parts[i] = array.NewSlice(a, int64(from), int64(to))
+		defer parts[i].Release()
+	}
+	return w.Write(piece, parts)
 }
 
 // kept are the columns that an output begins with.

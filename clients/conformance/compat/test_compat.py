@@ -214,9 +214,18 @@ def calls(gateway: Gateway, name: str, count: int) -> tuple:
     return [one for one in found if isinstance(one, int)], [one for one in found if not isinstance(one, int)]
 
 
+def too_many(gateway: Gateway, name: str) -> tuple:
+    """(answers, errors) of calls at once of which some are refused: a busy machine may let them come one by one."""
+    for _ in range(20):
+        good, bad = calls(gateway, name, 4)
+        if good and bad:
+            break
+    return good, bad
+
+
 @pytest.mark.parametrize("name", ["slow_add_limited", "single_concurrency", "table_func_limited"])
 def test_too_many_at_once(served_files: Gateway, name: str) -> None:
-    good, bad = calls(served_files, name, 4)
+    good, bad = too_many(served_files, name)
     assert good
     assert bad
     for error in bad:

@@ -136,9 +136,9 @@ def test_max_concurrency(tmp_path: Path) -> None:
 
 
 def test_concurrencylimitexceeded(served_files: Gateway) -> None:
-    from test_compat import calls
+    from test_compat import too_many
 
-    _, bad = calls(served_files, "single_concurrency", 4)
+    _, bad = too_many(served_files, "single_concurrency")
     assert bad
     assert all("single_concurrency: waited 100ms for one of 1 chunks at once (concurrency)" in str(e) for e in bad)
 

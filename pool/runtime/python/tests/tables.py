@@ -8,6 +8,9 @@ NEXT = 18
 END = 1  # flag of NEXT: the body is to end
 MORE = 1  # flag of RESULT
 KEEP = 2  # flag of CALL
+# Put in front of a source, this leaves the size of its parts to the rows alone: on a busy machine the clock closes some
+# early, and what a test says of 1,024 rows would depend on who else computes.
+UNHURRIED = "import udfgate_worker.table\nudfgate_worker.table.PART_NS = 3600 * 10**9\n"
 
 
 class Parts:

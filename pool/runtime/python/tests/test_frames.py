@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import struct
 import time
@@ -317,8 +318,8 @@ class Room(WorkerCase):
         time.sleep(0.05)  # the delay is what is measured
         gate.output = gate.add_arena(OUTPUT, 1 << 17)
         fields = gate.result("inc").fields
-        self.assertLess(fields["decode"] + fields["body"] + fields["encode"], 45_000_000)
-        self.assertGreater(fields["send"] - fields["recv"], 45_000_000)
+        phases = fields["decode"] + fields["body"] + fields["encode"]
+        self.assertGreaterEqual(fields["send"] - fields["recv"] - phases, 50_000_000)
 
     def test_refuse(self):
         gate = self.load(SOURCE)
@@ -452,14 +453,19 @@ class Times(WorkerCase):
 class Signals(WorkerCase):
     def test_stacks_on_request(self):
         gate = self.load(SOURCE)
-        gate.send_call("slow", [1500])
-        text = b""
-        deadline = time.monotonic() + 1.2
-        while b"in slow" not in text and time.monotonic() < deadline:
-            os.kill(gate.pid, signal.SIGUSR1)
-            text += os.read(gate.stderr.fileno(), 65536)
+        os.set_blocking(gate.stderr.fileno(), False)
+        for ms in (1500, 6000, 24000):  # on a busy machine the body may be over before it is asked
+            gate.send_call("slow", [ms])
+            text = b""
+            deadline = time.monotonic() + ms / 1000 * 0.8
+            while b"in slow" not in text and time.monotonic() < deadline:
+                os.kill(gate.pid, signal.SIGUSR1)
+                select.select([gate.stderr], [], [], 0.1)
+                text += gate.stderr.read() or b""
+            self.assertEqual(gate.result("slow").values, [ms])
+            if b"in slow" in text:
+                break
         self.assertTrue(re.search(rb'File ".*served.py", line \d+ in slow', text), text)
-        self.assertEqual(gate.result("slow").values, [1500])
 
     def test_interrupts_are_ignored(self):
         gate = self.load(SOURCE)

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from case import WorkerCase
+from tables import table
 
 ARROW = """
 import sys
@@ -240,6 +241,31 @@ class Guests(WorkerCase):
         ):
             error = self.refused(f"{imports}@udf(['INT'], 'INT'{options})\ndef f({parameters}): return 1\n")
             self.assertIn(text, error["message"])
+
+    def test_classes_of_databend_udf(self):
+        gate = self.load("""
+            from databend_udf import udf
+            from databend_udf.udf import StageLocation
+            @udf(input_types=["INT"], result_type="VARCHAR")
+            class Tenant:
+                def __init__(self):
+                    self.times = 3
+                def __call__(self, x, headers):
+                    return headers.get("x-tenant") * self.times * x
+            @udf(input_types=["INT"], result_type="VARCHAR", stage_refs=["place"])
+            class Staged:
+                def __call__(self, place: StageLocation, x):
+                    return place.stage_name
+            @udf(input_types=["INT"], result_type=[("a", "INT"), ("b", "VARCHAR")])
+            class Rows:
+                def __call__(self, x, headers):
+                    for i in range(x):
+                        yield {"b": headers.get("x-tenant"), "a": i}
+            """)
+        self.assertEqual(gate.call("Tenant", [1, 2]).values, ["aaa", "aaaaaa"])
+        self.assertIn("Missing stage mapping for parameter(s): place", gate.call("Staged", [1]).error.text)
+        members = [(0, "a"), (1, "a")]
+        self.assertEqual([row for _, row in table(gate, "Rows", [2])], members)
 
     def test_built_in_functions(self):
         gate = self.load("from databend_udf import UDFServer\n")  # a server without functions has these

@@ -102,6 +102,18 @@ class Loaded(WorkerCase):
         )
         self.assertEqual(self.load(source).call("look", rows=1).values, [1024])
 
+    def test_what_a_warmup_has_begun_is_closed(self):
+        source = HEAD + (
+            "closed = []\n"
+            "@udtf(warmup=[(0,), (1,)], result_types=['INT'])\n"
+            "async def f(x: int):\n"
+            "    try:\n        while True: yield x\n"
+            "    finally:\n        closed.append(x)\n        1 // x\n"
+            "@udf\n"
+            "def look() -> str: return str(closed)\n"
+        )
+        self.assertEqual(self.load(source).call("look", rows=1).values, ["[0, 1]"])
+
 
 class Refused(RefusedCase):
     def test_options_that_contradict_each_other(self):

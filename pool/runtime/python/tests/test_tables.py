@@ -1,11 +1,12 @@
 """Table functions: parts, what they hold, and how a body ends, of its own accord or against its will."""
 
 import struct
+import textwrap
 import unittest
 
 from case import WorkerCase
 from gateway import BYE, STATS
-from tables import END, KEEP, NEXT, Parts, failure, table
+from tables import END, KEEP, NEXT, UNHURRIED, Parts, failure, table
 
 SOURCE = """
 import functools, sys, time
@@ -133,6 +134,18 @@ def slow(n: int) -> Iterator[int]:
         time.sleep(0.03)
         yield i
 
+@udtf(input_types=["INT", "INT"], result_types=["INT"])
+def late(quick, n):
+    for i in range(quick + n):
+        if i >= quick:
+            time.sleep(0.11)
+        yield i
+
+@udtf(input_types=["INT", "INT"], result_types=["INT"])
+async def later(quick, n):
+    for i in late(quick, n):
+        yield i
+
 @udtf
 def seldom(n: int) -> Iterator[int]:
     time.sleep(0.03)
@@ -165,7 +178,7 @@ def numbers(counts):
 
 
 class Tables(WorkerCase):
-    SOURCE = SOURCE
+    SOURCE = UNHURRIED + SOURCE
 
     def said(self):
         return eval(self.gate.call("said", rows=1).values[0])
@@ -285,7 +298,7 @@ class Tables(WorkerCase):
             self.assertEqual(got[-1][2], "ZeroDivisionError: division by zero")
 
     def test_a_generator_whose_value_does_not_fit_is_closed(self):
-        gate = self.load("""
+        source = """
             from udfgate import udf, udtf
             ends = []
             @udtf(input_types=["INT"], result_types=["INT"])
@@ -298,7 +311,8 @@ class Tables(WorkerCase):
             @udf
             def ended() -> str:
                 return repr(ends)
-            """)
+            """
+        gate = self.load(UNHURRIED + textwrap.dedent(source))
         got = table(gate, "odd", [5000, 2], flags=KEEP)
         self.assertEqual([row[:2] for row in got], [(0, 0), (0, 1), (0, 2), (0, None), (1, 0), (1, 1)])
         self.assertEqual(gate.call("ended", rows=1).values, ["[1023, 1]"])
@@ -337,6 +351,21 @@ class Slow(WorkerCase):
         self.assertEqual(sizes[0], 1)
         self.assertGreater(len(sizes), 1)
 
+    def test_a_row_that_comes_late_goes_at_once(self):
+        for name in ("late", "later"):
+            sizes = [part.rows for part in Parts(self.gate, name, [0], [3])]
+            self.assertEqual([size for size in sizes if size], [1, 1, 1], name)
+
+    def test_a_generator_that_becomes_slow(self):
+        parts = list(Parts(self.gate, "late", [100], [3]))
+        self.assertEqual(sum(part.rows for part in parts), 103)
+        self.assertEqual(len([part for part in parts if part.rows and part.values[-1] >= 100]), 3)
+
+    def test_half_of_the_time_limit(self):
+        parts = Parts(self.gate, "slow", [5], remaining=100_000_000)
+        self.assertLessEqual(parts.read().rows, 2)
+        parts.end()
+
     def test_slow_failures(self):
         gate = self.load("""
             import time
@@ -352,7 +381,7 @@ class Slow(WorkerCase):
 
 
 class Ends(WorkerCase):
-    SOURCE = SOURCE
+    SOURCE = UNHURRIED + SOURCE
 
     def test_whatever_a_body_does_about_its_end(self):
         for how in ("raises", "exits", "returns", "yields", "swallows"):

@@ -165,6 +165,17 @@ class Asking:
                 raise ValueError(f"counter {name!r}: at most 2^53 in one call, got {total}")
             counts[name] = total
 
+    def counted(self) -> dict:
+        """What the call that runs has counted so far."""
+        with self.lock:
+            return {} if self.running is None else dict(self.running.counts)
+
+    def recount(self, counts: dict) -> None:
+        """Forget what has been counted since counted() gave these."""
+        with self.lock:
+            if self.running is not None:
+                self.running.counts = counts
+
     def close(self, good: bool) -> None:
         """The call or a part of it has run: send what it counted if its answer is good. The RESULT comes next."""
         with self.lock:

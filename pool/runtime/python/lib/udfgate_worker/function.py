@@ -42,14 +42,18 @@ class Function:
 
         `body` stays what takes the arguments of one call and returns its value.
         """
-        from udfgate_worker import waiting
+        if coroutine:
+            from udfgate_worker.tasks import Tasks, awaited
 
-        if coroutine and not self.listing:
-            self.waiting = waiting.Tasks(self.body, at_once)
-            self.plain, self.length = False, -1
-        elif not coroutine:
-            self.waiting = waiting.Threads(self.body, at_once)
-        self.body = waiting.awaited(self.body) if coroutine else waiting.apart(self.body)
+            if not self.listing:
+                self.waiting = Tasks(self.body, at_once)
+                self.plain, self.length = False, -1
+            self.body = awaited(self.body)
+        else:
+            from udfgate_worker.threads import Threads, apart
+
+            self.waiting = Threads(self.body, at_once)
+            self.body = apart(self.body)
 
     def special(self, listing: bool, skip: bool, elementwise: bool) -> None:
         """Settle how rows go through the body. What is not the plain row mode has no usual CALL: length fits none."""

@@ -205,13 +205,14 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
             from udfgate_worker.guesttypes import guest_body, refuse_skipped
 
             refuse_skipped(declaration.source, skip and not table, result[1])
+        if isinstance(declaration.body, type):
+            call = _instance(declaration, f"{module}.{name}").__call__
+        if declaration.source:
             call = guest_body(declaration, call)
         if skip and not table:  # null answers of rows that the body does not see need a column that has nulls
             result = (result[0], True)
     except Unserved as e:
         raise LoadError(f"{module}.{name}: {e}", *_where(declaration)) from None
-    if isinstance(declaration.body, type):
-        call = _instance(declaration, f"{module}.{name}").__call__
     options = declaration.options
     volatility = options.get("volatility", "volatile")
     listing = mode != "row"

@@ -336,6 +336,7 @@ def _run_lists(function: Function, columns: list, count: int, clock: Clock, keep
         lo, hi = todo.pop()
         args = [cut(column, slice(lo, hi)) for column in columns] if function.elementwise else columns
         args = args if copied is None else copied(args)
+        counts = _counts()
         clock.start()
         try:
             result, error = function.body(*args), None
@@ -354,6 +355,7 @@ def _run_lists(function: Function, columns: list, count: int, clock: Clock, keep
                 values += _valued(taken)
         elif function.elementwise and hi - lo > 1:
             error = None  # its traceback has this frame, and so the columns
+            _recount(counts)  # its rows are run again, and count then
             middle = (lo + hi) // 2
             todo += [(middle, hi), (lo, middle)]
             if function.mutable and copied is None:
@@ -365,6 +367,21 @@ def _run_lists(function: Function, columns: list, count: int, clock: Clock, keep
             failure, error = raised(0, error) if function.elementwise else all_rows(error), None
             return values, failed, failure
     return values, failed, None
+
+
+def _counts() -> dict:
+    """What the bodies of this call have counted (udfgate.counter) so far."""
+    from udfgate_worker.call import Calls
+
+    return {} if Calls.only.asking is None else Calls.only.asking.counted()
+
+
+def _recount(counts: dict) -> None:
+    """Forget what was counted by an attempt whose answer is not used. counts: what there was before it."""
+    from udfgate_worker.call import Calls
+
+    if Calls.only.asking is not None:
+        Calls.only.asking.recount(counts)
 
 
 def listed_results(result: object, wanted: int) -> "list | tuple":

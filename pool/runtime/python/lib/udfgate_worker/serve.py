@@ -51,8 +51,8 @@ def main() -> None:
     try:
         worker.hello()
         worker.loop()
-        if "udfgate_worker.waiting" in sys.modules:
-            sys.modules["udfgate_worker.waiting"].end()
+        if "udfgate_worker.tasks" in sys.modules:
+            sys.modules["udfgate_worker.tasks"].end()
         link.socket.close()  # CPython 3.9 crashes over a socket that is open when the interpreter goes
     except BaseException as e:
         if link.forked:  # a body forked and its child came back: it is no worker

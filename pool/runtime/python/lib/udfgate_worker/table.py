@@ -1,7 +1,7 @@
 """Table functions: any number of rows for each input row, in parts. Between two parts the body's generator stands still.
 
-A part is what the body yields until it has PART_ROWS_MAX rows, or PART_NS have passed since the first of them. Nothing
-is asked of a generator ahead of that: what follows a full part is found out when the gateway asks for it.
+A part is what the body yields until it has PART_ROWS_MAX rows, or a row comes when PART_NS have passed since the
+gateway asked for it. Nothing is asked of a generator ahead of that: what follows is found out when the gateway asks.
 """
 
 from array import array
@@ -40,9 +40,7 @@ from udfgate_worker.segment import Segment, read_block
 from udfgate_worker.strict import Misfit, exact_values, refusal, type_name
 
 PART_ROWS_MAX = 1024
-PART_NS = 100_000_000  # a part with a row in it is not kept back for longer
-PACE_MAX = 16  # rows between two looks at the clock: a look costs as much as two or three quick rows
-PACE_NS = 1_000_000  # after a slower stretch the clock is looked at after every row
+PART_NS = 100_000_000  # no further row is waited for after this, or half of the part's time limit if that is less
 _GENERATOR = type(_ for _ in ())
 _SCALARS = (str, bytes, bytearray, memoryview, dict)  # could be iterated over, which is never what was meant
 _WANTED = "an iterable of rows"
@@ -83,7 +81,7 @@ class Awaited:
     """The rows of an async iterator. Several are awaited in one go where they are asked for in one go."""
 
     def __init__(self, rows: object) -> None:
-        from udfgate_worker.waiting import Steps
+        from udfgate_worker.steps import Steps
 
         self.steps = Steps(rows)
 
@@ -95,9 +93,11 @@ class Awaited:
             return value
         raise StopIteration
 
-    def take(self, count: int) -> object:
-        """Iterate over the next rows; fewer than count at their end, or in front of what the body raises."""
-        values, error = self.steps.take(count)
+    def take(self, count: int, due: int = 0) -> object:
+        """Iterate over the next rows; fewer than count at their end, in front of what the body raises, and behind the
+        first that comes at the instant due or later.
+        """
+        values, error = self.steps.take(count, due)
         yield from values
         if error is not None:
             raise error
@@ -187,8 +187,8 @@ class Run:
         self.row, self.number = segment.lo, 0  # first of the next block, and the block's number
         self.pairs: object = iter(())  # (row, arguments) of what is left of the block
         self.iterator = None
-        self.owner, self.pace = segment.lo, 1
-        self.due = 0  # when the part is to be closed; 0: it has no row yet
+        self.owner = segment.lo
+        self.due = 0  # the part goes with the first row that comes at this instant or later
         self.over = False
         self.most = PART_ROWS_MAX  # rows of a part; less once there was no room for one
         self.rest: _Part | None = None  # what has been run and did not find room
@@ -216,8 +216,9 @@ class Run:
         return True
 
     def _pull(self, part: _Part) -> None:
-        """Fill a part."""
-        self.due = 0
+        """Fill a part. Two rows that take half of its time limit each do not reach it together."""
+        remaining = self.calls.facts[3]
+        self.due = monotonic_ns() + (min(PART_NS, remaining // 2) if remaining else PART_NS)
         while True:
             self.clock.start()
             try:
@@ -231,18 +232,15 @@ class Run:
                 return
 
     def _run(self, part: _Part) -> bool:
-        """Run the rows of a block: True if the part is full, False if the block has come to its end or a row failed.
+        """Run the rows of a block: True if the part is to go, False if the block has come to its end or a row failed.
 
-        A generator is asked for rows in slices, by C code that stops before it would ask for one too many. A slice ends
-        at `want` rows, and so does a stretch of input rows that answer little: each costs as much as a row.
+        A generator may be slow after any row, so the clock is looked at after each, for some 50 ns.
         """
-        values, owners, pairs, extend = part.values, part.owners, self.pairs, part.values.extend
-        body, direct, begin = self.function.body, self.function.table.direct, begun
-        iterator, row, pace, due = self.iterator, self.owner, self.pace, self.due
-        awaited = type(iterator) is Awaited
-        count, since, own = len(values), monotonic_ns(), owners.append
-        have, most = len(owners), self.most  # have: rows of input rows that are at their end
-        want = min(count + pace, most)
+        values, owners, pairs = part.values, part.owners, self.pairs
+        extend, append = values.extend, values.append
+        body, direct, begin, now = self.function.body, self.function.table.direct, begun, monotonic_ns
+        iterator, row, due, most = self.iterator, self.owner, self.due, self.most
+        have, own = len(owners), owners.append  # have: rows of input rows that are at their end
         try:
             while True:
                 try:
@@ -252,43 +250,36 @@ class Run:
                             if entry is None:
                                 return False
                             row, args = entry
-                            if direct:
-                                iterator = body(*args)
-                            else:
-                                iterator = begin(body(*args))
-                                awaited = type(iterator) is Awaited
-                        extend(iterator.take(want - count) if awaited else islice(iterator, want - count))
+                            iterator = body(*args) if direct else begin(body(*args))
+                        room, its = most - len(values), type(iterator)
+                        if its is _GENERATOR:
+                            for value in islice(iterator, room):
+                                append(value)
+                                if now() >= due:
+                                    return True
+                        else:  # of a list no row is slow
+                            extend(iterator.take(room, due) if its is Awaited else islice(iterator, room))
                         count = len(values)
-                        if count < want:  # the row's end
-                            iterator = None
-                            if count - have == 1:
-                                own(row)
-                            elif count > have:
-                                owners += [row] * (count - have)
-                            have = count
-                            want -= 1
-                            if count < want:
-                                continue
-                        now = monotonic_ns()
-                        if count and not due:
-                            due = now + PART_NS
-                        if count >= most or (due and now >= due):
+                        if count >= most or (its is Awaited and count > have and now() >= due):
                             return True
-                        pace = 1 if now - since > PACE_NS else min(pace * 2, PACE_MAX)
-                        since, want = now, min(count + pace, most)
+                        iterator = None  # the row's end
+                        if count - have == 1:
+                            own(row)
+                        elif count > have:
+                            owners += [row] * (count - have)
+                        have = count
+                        if count and now() >= due:
+                            return True
                 except BaseException as e:
-                    iterator = args = entry = None
+                    iterator = args = entry = value = None
                     owners += [row] * (len(values) - len(owners))
                     if not self._failed(part, row, e):
                         return False
-                count = have = len(values)
-                since = monotonic_ns()
-                due = due or since + PART_NS
-                if count >= most or since >= due:
+                have = len(values)
+                if have >= most or now() >= due:
                     return True
-                want = min(count + pace, most)
         finally:
-            self.iterator, self.owner, self.pace, self.due = iterator, row, pace, due
+            self.iterator, self.owner = iterator, row
             owners += [row] * (len(values) - len(owners))
 
     def _failed(self, part: _Part, row: int, error: BaseException) -> bool:

@@ -68,10 +68,8 @@ def _raised(error: BaseException) -> _Wrong:
 def _row(function: Function, row: list) -> None:
     value = _run(function.body, row)
     if getattr(function, "table", None) is not None:
-        from udfgate_worker.table import begun
-
         try:
-            values = list(islice(begun(value), TABLE_ROWS_MAX))
+            values = _rows(value)
         except Misfit as e:
             raise _Wrong(f"{e.name}: {e.text}") from None
         except BaseException as e:
@@ -79,6 +77,20 @@ def _row(function: Function, row: list) -> None:
         _exact(function, function.table.tuples(values))
     else:
         _exact(function, [value])
+
+
+def _rows(value: object) -> list:
+    """The first rows of what a table function has returned, which is closed then, whatever it does about that."""
+    from udfgate_worker.table import begun
+
+    rows = begun(value)
+    try:
+        return list(islice(rows, TABLE_ROWS_MAX))
+    finally:
+        try:
+            getattr(rows, "close", bool)()
+        except BaseException:
+            pass
 
 
 def _exact(function: Function, values: list) -> None:
