@@ -207,8 +207,8 @@ func TestConcurrency_oneQueueTimeout(t *testing.T) {
 
 // A call that waits at a gate holds its batch and nothing that is made of it.
 func TestConcurrency_slots(t *testing.T) {
-	h := newHarness(t, "")
-	f := h.function("alone_text")
+	h := newPython(t, "from udfgate import udf\n@udf(concurrency=1)\ndef size(s: str) -> int:\n    return len(s)\n") // it is sent rendered text
+	f := h.function("size")
 	if _, err := h.enter(t.Context(), h.newCall(f.Name)); err != nil { // another chunk
 		t.Fatal(err)
 	}

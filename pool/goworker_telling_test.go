@@ -72,10 +72,6 @@ var goTelling = []goBody{
 	odd("context_call", func(w *goWorker, c *goCall) error { return w.send(19, 0, c.id+1, le.AppendUint32(nil, 1)) }),
 	{name: "alone", args: one, result: "int64", run: alone, more: map[string]any{"concurrency": 1}},
 	{name: "alone_briefly", args: one, result: "int64", run: alone, more: map[string]any{"concurrency": 1, "concurrency_wait_ns": 30 * time.Millisecond.Nanoseconds()}},
-	{name: "alone_text", args: []string{"utf8"}, result: "int64", run: func(args []any) (any, *goRaise) {
-		text, _ := args[0].(string)
-		return alone([]any{int64(len(text))})
-	}, more: map[string]any{"concurrency": 1}},
 	{name: "table_alone", args: one, result: "int64", partRows: 1, table: upTo, more: map[string]any{"concurrency": 1}},
 	{name: "at_most", args: one, result: "int64", list: listFail, more: map[string]any{"max_batch_rows": 3}},
 	{name: "at_most_each", args: one, result: "int64", list: listFail, elementwise: true, more: map[string]any{"max_batch_rows": 3}},

@@ -261,16 +261,14 @@ func TestInvokeTable_stubbornBody(t *testing.T) {
 // A caller that has gone ends the body, not the worker.
 func TestInvokeTable_callerGoes(t *testing.T) {
 	h := newHarness(t, "", func(c *Config) { c.WorkersMax = 1 })
-	ctx, cancel := context.WithCancel(t.Context())
 	h.spared(func() {
+		ctx, cancel := context.WithCancel(t.Context())
 		parts, err := h.tableWith(ctx, h.newCall("endless"), []int64{1}, func(partOf) error { cancel(); return nil })
 		if e := wantError(t, err, udfgate.Timeout, "the caller went away"); !errors.Is(e, context.Canceled) || len(parts) != 1 {
 			t.Errorf("got %+v after %d parts", e, len(parts))
 		}
-		ctx, cancel = context.WithCancel(t.Context())
 	})
-	cancel()
-	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := h.tableWith(ctx, h.newCall("endless"), []int64{1}, nil)
 	if e := udfgate.AsError(err); e.Reason != udfgate.Timeout || errors.Is(err, context.Canceled) {

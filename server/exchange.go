@@ -339,12 +339,21 @@ func (x *exchange) waitForRoom() bool {
 // window is how many batches of the stream may be in flight. Those of a table
 // function run one after the other: while the client is in no hurry to read the
 // parts of one, a later one would hold a worker, perhaps the only one, and wait
-// for its turn. Called with mu held.
+// for its turn. More than the function's own concurrency would only have a
+// stream wait for itself, and be refused for that. Called with mu held.
 func (x *exchange) window() int64 {
-	if x.route != nil && x.route.function.Table {
+	most := x.server.config.Window
+	if x.route == nil {
+		return int64(most)
+	}
+	f := x.route.function
+	if f.Table {
 		return 1
 	}
-	return int64(x.server.config.Window)
+	if f.Concurrency > 0 {
+		most = min(most, f.Concurrency)
+	}
+	return int64(most)
 }
 
 // arrive stamps a message that may be the next batch: with now, or with when

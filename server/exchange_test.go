@@ -110,9 +110,12 @@ func TestExchangeLockStepBooksIdle(t *testing.T) {
 }
 
 func TestExchangeWindowBoundsBatchesInFlight(t *testing.T) {
-	for _, window := range []int{1, 3, WindowMax} {
+	for _, c := range []struct{ configured, concurrency, window int }{
+		{1, 0, 1}, {3, 0, 3}, {WindowMax, 0, WindowMax}, {WindowMax, 2, 2}, {3, 5, 3},
+	} {
+		window := c.window
 		var now, most atomic.Int64
-		g := start(t, Config{Window: window}, map[string]body{"echo": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
+		g := start(t, Config{Window: c.configured}, map[string]body{"echo": func(ctx context.Context, c *udfgate.Call, in *codec.Batch) (*codec.Answer, error) {
 			n := now.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
@@ -127,14 +130,15 @@ func TestExchangeWindowBoundsBatchesInFlight(t *testing.T) {
 			}
 			return echo(ctx, c, in)
 		}})
-		c := g.open("echo")
+		g.table.Functions()[0].Concurrency = c.concurrency
+		stream := g.open("echo")
 		for i := range int64(40) {
-			c.send(ints(i))
+			stream.send(ints(i))
 		}
 		for i := range int64(40) {
-			c.want(i)
+			stream.want(i)
 		}
-		c.finish()
+		stream.finish()
 		if most.Load() != int64(window) {
 			t.Errorf("%d batches were in flight at once, wanted %d", most.Load(), window)
 		}

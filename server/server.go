@@ -56,8 +56,10 @@ type Config struct {
 	NotReadingTimeout time.Duration
 
 	// Window is how many batches of one stream may be in flight, at most
-	// WindowMax; of a table function it is one. More than the backend runs at once only queue there; more
-	// than WindowDefault let one stream crowd out the others [WindowDefault].
+	// WindowMax, and no more than the function's concurrency; of a table
+	// function it is one. More than the backend runs at once only queue there;
+	// more than WindowDefault let one stream crowd out the others
+	// [WindowDefault].
 	Window int
 	// StreamsMax bounds the streams of one connection [1000].
 	StreamsMax uint32
@@ -106,8 +108,8 @@ const (
 	streamsDefault       = 1000
 	openStreamsDefault   = 16384
 	connectionsDefault   = 4096
-	connectionsAlways    = 64 // that many connections are allowed whatever InflightBytesMax is
-	headerListBytesMax   = 64 << 10
+	connectionsAlways    = 64        // that many connections are allowed whatever InflightBytesMax is
+	headerListBytesMax   = 256 << 10 // beyond it grpc ends the connection, with all its calls
 	handshakeTimeout     = 10 * time.Second
 	readBufferBytes      = 64 << 10 // each connection keeps its own; those for writing are shared
 	writeBufferBytes     = 128 << 10

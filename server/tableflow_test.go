@@ -218,7 +218,7 @@ func TestTableClientThatDoesNotRead(t *testing.T) {
 // A slow reader slows the body down, and pays for it as reply.
 func TestTableSlowReaderBooksReply(t *testing.T) {
 	const parts = 64
-	g := startTables(t, Config{NotReadingTimeout: 2 * time.Second}, map[string]table{"long": func(_ context.Context, _ *udfgate.Call, _ *codec.Batch, deliver deliver) error {
+	g := startTables(t, Config{}, map[string]table{"long": func(_ context.Context, _ *udfgate.Call, _ *codec.Batch, deliver deliver) error {
 		for n := range parts {
 			if err := deliver(full(0), n == parts-1); err != nil {
 				return err

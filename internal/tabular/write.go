@@ -10,16 +10,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
-)
-
-// A row group of Parquet ends at the first of these: many rows make a file
-// quick to scan, and all of a row group is in memory until it is written.
-const (
-	groupRows  = 1 << 20
-	groupBytes = 128 << 20
 )
 
 // Writer writes a file of rows: what was kept of the input, then the columns
@@ -132,69 +122,6 @@ func (s ipcSink) write(batch arrow.RecordBatch, _ *array.Binary) error {
 }
 
 func (s ipcSink) close() error { return s.w.Close() }
-
-// parquetSink writes Parquet.
-type parquetSink struct {
-	w     *pqarrow.FileWriter
-	plain *arrow.Schema // the forms that Parquet has no name for made plain
-	bytes int64         // in the row group so far
-}
-
-func newParquetSink(w io.Writer, schema *arrow.Schema) (sink, error) {
-	fields := schema.Fields()
-	for i, f := range fields {
-		fields[i].Type = plainType(f.Type)
-	}
-	meta := schema.Metadata()
-	plain := arrow.NewSchema(fields, &meta)
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithMaxRowGroupLength(groupRows))
-	f, err := pqarrow.NewFileWriter(plain, onlyWrite{w}, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
-	return &parquetSink{w: f, plain: plain}, err
-}
-
-// onlyWrite hides Close, which pqarrow would call.
-type onlyWrite struct{ io.Writer }
-
-// plainType is the type as Parquet can have it: views and runs have none there.
-func plainType(t arrow.DataType) arrow.DataType {
-	switch t := t.(type) {
-	case *arrow.StringViewType:
-		return arrow.BinaryTypes.String
-	case *arrow.BinaryViewType:
-		return arrow.BinaryTypes.Binary
-	case *arrow.RunEndEncodedType:
-		return plainType(t.Encoded())
-	}
-	return t
-}
-
-func (s *parquetSink) write(batch arrow.RecordBatch, _ *array.Binary) error {
-	columns := make([]arrow.Array, batch.NumCols())
-	for i, c := range batch.Columns() {
-		columns[i] = c
-		if want := s.plain.Field(i).Type; !arrow.TypeEqual(want, c.DataType()) {
-			plain, _, err := convert(want, c)
-			if err != nil {
-				return fmt.Errorf("column %q: %w", s.plain.Field(i).Name, err)
-			}
-			defer plain.Release()
-			columns[i] = plain
-		}
-		s.bytes += held(columns[i].Data())
-	}
-	plain := array.NewRecordBatch(s.plain, columns, batch.NumRows())
-	defer plain.Release()
-	if err := s.w.WriteBuffered(plain); err != nil {
-		return err
-	}
-	if s.bytes < groupBytes {
-		return nil
-	}
-	s.bytes = 0
-	return s.w.NewBufferedRowGroupChecked()
-}
-
-func (s *parquetSink) close() error { return s.w.Close() }
 
 // textSink writes CSV and JSONL.
 type textSink struct {

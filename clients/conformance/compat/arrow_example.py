@@ -94,55 +94,11 @@ def json_array_identity(list: list[Any]) -> list[Any]:
     return list
 
 
-TYPES = [
-    "boolean",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float32",
-    "float64",
-    "decimal",
-    "date32",
-    "time64",
-    "timestamp",
-    "interval",
-    "string",
-    "large_string",
-    "binary",
-    "large_binary",
-    "json",
-]
+TYPES = list(SCALARS)
 
 
 @udf(input_types=TYPES, result_type=f"struct<{', '.join(f'{name}: {name}' for name in TYPES)},>")
-def return_all(
-    bool,
-    i8,
-    i16,
-    i32,
-    i64,
-    u8,
-    u16,
-    u32,
-    u64,
-    f32,
-    f64,
-    decimal,
-    date,
-    time,
-    timestamp,
-    interval,
-    string,
-    large_string,
-    binary,
-    large_binary,
-    json,
-):
+def return_all(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, decimal, date, time, timestamp, interval, string, large_string, binary, large_binary, json):
     ints = (i8, i16, i32, i64, u8, u16, u32, u64)
     rest = (decimal, date, time, timestamp, interval, string, large_string, binary, large_binary, json)
     return dict(zip(TYPES, (bool, *ints, f32, f64, *rest)))

@@ -54,63 +54,13 @@ def most_at_once():
     return most
 
 
-NAMES = [
-    "null",
-    "boolean",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float32",
-    "float64",
-    "decimal",
-    "date32",
-    "time64",
-    "timestamp",
-    "interval",
-    "string",
-    "large_string",
-    "binary",
-    "large_binary",
-    "json",
-    "list",
-    "struct",
-]
+NAMES = ["null", *SCALARS, "list", "struct"]
 TYPES = [*NAMES[:-2], "int[]", "struct<a:int, b:string>"]
 MEMBERS = ",\n".join(f"{name}: {type_}" for name, type_ in zip(NAMES, TYPES))
 
 
 @udf(input_types=TYPES, result_type=f"struct<\n{MEMBERS},\n>")
-def return_all(
-    null,
-    bool,
-    i8,
-    i16,
-    i32,
-    i64,
-    u8,
-    u16,
-    u32,
-    u64,
-    f32,
-    f64,
-    decimal,
-    date,
-    time,
-    timestamp,
-    interval,
-    string,
-    large_string,
-    binary,
-    large_binary,
-    json,
-    list,
-    struct,
-):
+def return_all(null, bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, decimal, date, time, timestamp, interval, string, large_string, binary, large_binary, json, list, struct):
     ints = (i8, i16, i32, i64, u8, u16, u32, u64)
     rest = (decimal, date, time, timestamp, interval, string, large_string, binary, large_binary, json, list, struct)
     return dict(zip(NAMES, (null, bool, *ints, f32, f64, *rest)))

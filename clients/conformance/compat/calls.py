@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -59,6 +60,43 @@ def running(gateway: Gateway, name: str, batch: pa.RecordBatch) -> Iterator[flig
         reader.cancel()
         with contextlib.suppress(*CANCELLED):
             writer.close()
+
+
+HOUR = pa.record_batch([pa.array([3_600_000], pa.int32())], names=["ms"])
+NOTHING = pa.record_batch([pa.array([0], pa.int32())], names=["ms"])
+
+
+def refused(gateway: Gateway, name: str, at_once: int) -> str:
+    """What a call is told while others have all places of a function, which sleeps for its milliseconds."""
+    with contextlib.ExitStack() as held:
+        for _ in range(at_once):
+            held.enter_context(running(gateway, name, HOUR))
+        error = _until_refused(gateway, name)
+    _until_served(gateway, name)
+    return error
+
+
+def _until_refused(gateway: Gateway, name: str) -> str:
+    end = time.monotonic() + CALL_SECONDS_MAX
+    while time.monotonic() < end:  # the first may come before those that stay
+        try:
+            values(gateway, name, NOTHING)
+        except pa.ArrowInvalid as e:
+            return str(e)
+    raise AssertionError(f"{name}: nobody was refused")
+
+
+def _until_served(gateway: Gateway, name: str) -> None:
+    """Waits for the place of a call that was cancelled."""
+    end = time.monotonic() + CALL_SECONDS_MAX
+    while True:
+        try:
+            values(gateway, name, NOTHING)
+        except pa.ArrowInvalid:
+            if time.monotonic() > end:
+                raise
+        else:
+            return
 
 
 def ended_by_cancelling(gateway: Gateway, name: str, rows: int) -> bool:

@@ -69,7 +69,7 @@ def cancels(x, headers):
 
 @udf(input_types=["INT"], result_type="INT", max_concurrency=2, concurrency_timeout=0.1)
 def slow_add_limited(x):
-    time.sleep(0.5)
+    time.sleep(x / 1000)
     return x + 1
 
 
@@ -81,13 +81,13 @@ def slow_add_unlimited(x):
 
 @udf(input_types=["INT"], result_type="INT", max_concurrency=1, concurrency_timeout=0.1)
 def single_concurrency(x):
-    time.sleep(0.5)
+    time.sleep(x / 1000)
     return 2 * x
 
 
 @udf(input_types=["INT"], result_type=[("value", "INT")], max_concurrency=2, concurrency_timeout=0.1)
 def table_func_limited(x):
-    time.sleep(0.5)
+    time.sleep(x / 1000)
     return [{"value": x + step} for step in range(3)]
 
 

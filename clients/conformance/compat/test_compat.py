@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
-from calls import answers, ended_by_cancelling, info, staged, values
+from calls import answers, ended_by_cancelling, info, refused, staged, values
 from cases import ARROW, DATABEND, Case, batch_of, ints, rows, stage, texts
 from served import Gateway
 
@@ -214,23 +214,12 @@ def calls(gateway: Gateway, name: str, count: int) -> tuple:
     return [one for one in found if isinstance(one, int)], [one for one in found if not isinstance(one, int)]
 
 
-def too_many(gateway: Gateway, name: str) -> tuple:
-    """(answers, errors) of calls at once of which some are refused: a busy machine may let them come one by one."""
-    for _ in range(20):
-        good, bad = calls(gateway, name, 4)
-        if good and bad:
-            break
-    return good, bad
-
-
-@pytest.mark.parametrize("name", ["slow_add_limited", "single_concurrency", "table_func_limited"])
-def test_too_many_at_once(served_files: Gateway, name: str) -> None:
-    good, bad = too_many(served_files, name)
-    assert good
-    assert bad
-    for error in bad:
-        assert f"{name}: waited 100ms for one of" in str(error)
-        assert "concurrency" in str(error)
+@pytest.mark.parametrize(
+    ("name", "at_once"), [("slow_add_limited", 2), ("single_concurrency", 1), ("table_func_limited", 2)]
+)
+def test_too_many_at_once(served_files: Gateway, name: str, at_once: int) -> None:
+    told = refused(served_files, name, at_once)
+    assert f"{name}: waited 100ms for one of {at_once} chunks at once (concurrency)" in told
     for _ in range(2):
         assert values(served_files, name, batch_of([ints(1)]))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
-from calls import answers, ended_by_cancelling, info, running, values
+from calls import answers, ended_by_cancelling, info, refused, running, values
 from cases import batch_of, ints, rows, texts
 from served import Gateway
 
@@ -28,10 +28,10 @@ def refusal(tmp_path: Path, source: str) -> str:
     return done.stderr
 
 
-def own(tmp_path: Path, source: str, *flags: str) -> Gateway:
+def own(tmp_path: Path, source: str, *flags: str, workers: int = 1) -> Gateway:
     file = tmp_path / "own.py"
     file.write_text(source)
-    return Gateway(tmp_path / "gateway", file, "--workers", "1", *flags)
+    return Gateway(tmp_path / "gateway", file, "--workers", str(workers), *flags)
 
 
 def test_table_functions_of_databend_udf(served_files: Gateway) -> None:
@@ -119,13 +119,14 @@ def test_an_error_of_a_body(served_files: Gateway) -> None:
 
 
 def test_max_concurrency(tmp_path: Path) -> None:
-    """Without a timeout of its own a call waits for --queue-timeout."""
+    """One call in all workers, though another worker is free; without a timeout of its own a further one waits for --queue-timeout."""
     source = ONE.format("databend_udf", "UDFServer").replace("'INT')", "'INT', max_concurrency=1)", 1)
     gateway = own(
         tmp_path,
         "import time\n" + source.replace("return x", "time.sleep(x)\n    return x"),
         "--queue-timeout",
         "100ms",
+        workers=2,
     )
     try:
         with running(gateway, "f", batch_of([ints(3600)])), pytest.raises(pa.ArrowInvalid, match="f: waited 100ms for"):
@@ -136,23 +137,30 @@ def test_max_concurrency(tmp_path: Path) -> None:
 
 
 def test_concurrencylimitexceeded(served_files: Gateway) -> None:
-    from test_compat import too_many
-
-    _, bad = too_many(served_files, "single_concurrency")
-    assert bad
-    assert all("single_concurrency: waited 100ms for one of 1 chunks at once (concurrency)" in str(e) for e in bad)
+    told = refused(served_files, "single_concurrency", 1)
+    assert "single_concurrency: waited 100ms for one of 1 chunks at once (concurrency)" in told
 
 
-def test_io_threads(served_files: Gateway) -> None:
-    """A body that only computes runs in the worker's main thread."""
-    assert values(served_files, "api_call", batch_of([ints(*range(100))])) == list(range(100))
+def test_io_threads(tmp_path: Path) -> None:
+    """Rows that only compute run in the worker's main thread, and rows that wait in others."""
+    source = "import threading, time\nfrom databend_udf import udf\n\n"
+    for name, does in (("computes", "sum(range(x))"), ("waits", "time.sleep(0.005)")):
+        source += f"@udf(['INT'], 'BOOLEAN', io_threads=8)\ndef {name}(x):\n    {does}\n"
+        source += "    return threading.current_thread() is threading.main_thread()\n\n"
+    gateway = own(tmp_path, source)
+    try:
+        assert set(values(gateway, "computes", batch_of([ints(*range(100))]))) == {True}
+        assert False in values(gateway, "waits", batch_of([ints(*range(100))]))
+    finally:
+        gateway.stop()
 
 
 def test_headers(served_files: Gateway) -> None:
-    named = ("authorization", "cookie", "udfgate-timeout", "te", "x-mine")
-    headers = (("authorization", "Bearer x"), ("udfgate-timeout", "5s"), ("x-mine", "y"))
-    found = values(served_files, "header", batch_of([texts(*named)]), headers)
-    assert found == [None, None, None, None, "y"]
+    sent = (("authorization", "Bearer x"), ("cookie", "c=1"), ("udfgate-timeout", "5s"), ("x-mine", "y"))
+    named = [name for name, _ in sent] + ["content-type", "user-agent"]  # the last two are sent by every client
+    *found, agent = values(served_files, "header", batch_of([texts(*named)]), sent)
+    assert found == [None, None, None, "y", None]
+    assert "grpc" in agent
 
 
 def test_query_state(served_files: Gateway) -> None:
@@ -183,8 +191,13 @@ def test_listflights_of_databend_udf(served_files: Gateway) -> None:
     assert {b"builtin_echo", b"builtin_healthy", b"add_ints"} <= set(listed)
 
 
-def test_the_statement_create_function(served_files: Gateway) -> None:
-    assert "CREATE OR REPLACE" not in served_files.log.read_text()
+def test_the_statement_create_function(tmp_path: Path) -> None:
+    """What a file logs as it loads is told when it does not load, add_function's words too if it had any."""
+    source = "import logging, os\nlogging.basicConfig(level=logging.DEBUG)\n" + ONE.format("databend_udf", "UDFServer")
+    source += "UDFServer('h:1').add_function(f)\nlogging.info('added it')\nos._exit(3)\n"
+    told = refusal(tmp_path, source)
+    assert "added it" in told
+    assert "CREATE FUNCTION" not in told
 
 
 def test_prometheus(tmp_path: Path) -> None:

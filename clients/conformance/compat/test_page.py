@@ -1,4 +1,4 @@
-"""docs/compat.md against a gateway: the table of values is run as it stands, the table of differences is a list of tests."""
+"""docs/compat.md against a gateway: the table of values is run as it stands, those of what works and of differences are lists of tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 import test_differences
+import test_works
+from cases import ARROW, DATABEND
 from served import Gateway
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "compat.md"
@@ -59,6 +61,23 @@ def test_values(tmp_path: Path, counts: dict[str, int], package: str, column: in
         gateway.stop()
     assert not wrong, "\n".join(wrong)
     counts[f"values that differ, {package}"] = len(rows)
+
+
+def test_all_that_works_has_a_test(counts: dict[str, int]) -> None:
+    """Each row names its functions of cases.py and its tests, and these are there."""
+    section = PAGE.read_text().partition("\n## What works\n")[2].partition("\n## ")[0]
+    cells = [row.strip("|").split("|")[0].strip() for row in section.splitlines() if row[:1] == "|"]
+    rows = [cell for cell in cells if cell.strip("-") and cell not in ("arrow_udf", "databend_udf")]
+    assert set(rows) == set(test_works.WORKS)
+    assert len(set(rows)) == len(rows)
+    functions = {case.function for case in ARROW + DATABEND}
+    for row, behind in test_works.WORKS.items():
+        assert behind, row
+        for one in behind:
+            assert one in functions if isinstance(one, str) else one.__name__.startswith("test_"), f"{row}: {one}"
+    named = {one for behind in test_works.WORKS.values() for one in behind if not isinstance(one, str)}
+    assert named >= {one for name, one in vars(test_works).items() if name.startswith("test_") and callable(one)}
+    counts["rows of what works"] = len(rows)
 
 
 def test_every_difference_has_a_test(counts: dict[str, int]) -> None:

@@ -144,11 +144,11 @@ class Counter:
         self.name = name
 
     def add(self, n: int = 1) -> None:
-        """Count n more, from 1. RuntimeError outside a call."""
+        """Count n more; 0 is nothing. RuntimeError outside a call."""
         if not isinstance(n, int) or isinstance(n, bool):
             raise TypeError(f"counter {self.name!r}: wanted an int, got {type(n).__name__}")
-        if n < 1:
-            raise ValueError(f"counter {self.name!r}: wanted a number from 1, got {n}")
+        if n < 0:
+            raise ValueError(f"counter {self.name!r}: wanted a number from 0, got {n}")
         _asking("counter().add()").count(self.name, int(n))
 
     def __repr__(self) -> str:

@@ -23,11 +23,11 @@ class Server:
     """Stands for the server of a function file. The gateway is the server: nothing is started."""
 
     def __init__(self, location: str = "0.0.0.0:8815", **_options: object) -> None:
-        self._location, self._functions = location, []
+        self._location, self.functions = location, []
 
     def add_function(self, function: object) -> None:
-        """Taken note of and no more: what the file binds at its top level is served."""
-        self._functions.append(function)
+        """Taken note of: served if the file binds this server at its top level, as what it binds there itself."""
+        self.functions.append(function)
 
     def serve(self) -> None:
         """Always raises."""

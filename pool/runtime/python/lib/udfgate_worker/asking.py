@@ -36,6 +36,7 @@ COUNTER_NAME_MAX = 64
 COUNT_MAX = 1 << 53
 LOG_BYTES_MAX = 64 << 10
 NOT_RUNNING = "udfgate.{} is for bodies: no call is running"
+NOBODY = {"stream": 0, "batch": 0, "principal": "", "headers": [], "cancelled": False}  # who calls in a warm-up
 _WHAT, _REMAINING = Struct("<I"), Struct("<Q")
 _REMAINING_AT = 24  # of a CALL, its header included
 
@@ -70,9 +71,14 @@ class Asking:
         calls = self.calls
         with self.lock:
             received = calls.received or calls.instant()
+            found = self.running
+            if not self.link.forked and calls.warming is not None:
+                if found is None or found.function is not calls.warming:
+                    found = self.running = Running(0, calls.warming)
+                    found.facts = NOBODY
+                return found
             if not received or self.link.forked:
                 raise RuntimeError(NOT_RUNNING.format(who))
-            found = self.running
             if found is not None and found.received == received:
                 return found
             facts = calls.facts
@@ -147,6 +153,8 @@ class Asking:
         """Whether the caller has gone, as of at most CANCELLED_NS_EVERY ago."""
         with self.lock:
             self.alive(running, who)
+            if running.facts is NOBODY:
+                return False
             if not running.cancelled and monotonic_ns() - running.asked >= CANCELLED_NS_EVERY:
                 self.ask(running, CANCELLED, who)
             return running.cancelled
@@ -155,6 +163,8 @@ class Asking:
         """Add to a counter of the call that runs. RuntimeError without one, ValueError over a bound."""
         with self.lock:
             running = self.current(f"counter({name!r}).add()")
+            if not number:
+                return
             counts = running.counts
             if name not in counts:
                 sent = self.names.setdefault(running.function, set())

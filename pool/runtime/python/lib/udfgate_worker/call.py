@@ -62,6 +62,7 @@ class Calls:
         self.link, self.arenas = link, arenas
         self.received, self.instant = 0, int  # int() is 0
         self.facts: tuple = (0,)
+        self.warming: Function | None = None  # the function whose warm-up runs, before all calls
         self.asking = None  # what bodies ask, from the first use of udfgate.context() or counter() on
         self.region = Region(link, arenas)
         self.functions: list[Function] = []

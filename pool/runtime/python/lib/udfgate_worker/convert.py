@@ -96,7 +96,7 @@ def _checked(convert: object, read: object) -> list:
 def converter(type_: Type, written: bool = False) -> "object | None":
     """The converter of a type; None: values come as a body sees them. Raises Unserved.
 
-    written: of what wire.py makes instead of what the gateway sends; its structs are tuples, its maps may be pairs.
+    written: of what wire.py makes instead of what the gateway sends; its structs may be tuples, its maps pairs.
     """
     kind = type_.kind
     if kind in LISTS:
@@ -200,7 +200,7 @@ def _lists(item: object) -> object:
 def _structs(type_: Type, members: list, written: bool) -> "object | None":
     names = [name for name, _, _ in type_.children]
     if type_.view == "tuple" or written:
-        return _tuples(members, None if type_.view == "tuple" else names)
+        return _tuples(members, names, type_.view == "tuple")
     converted = [(name, member) for name, member in zip(names, members) if member]
     if not converted:
         return None
@@ -216,17 +216,19 @@ def _structs(type_: Type, members: list, written: bool) -> "object | None":
     return convert
 
 
-def _tuples(members: list, names: "list | None") -> "object | None":
-    """Structs that come as tuples, and are to be dicts if there are names."""
-    if names is None and not any(members):
+def _tuples(members: list, names: list, stay: bool) -> "object | None":
+    """Structs that come as tuples, or as dicts, and stay tuples or are to be dicts."""
+    if stay and not any(members):
         return None
 
     def convert(values: list) -> list:
         present = [value for value in values if value is not None]
+        if dict in set(map(type, present)):
+            present = [tuple(map(value.get, names)) if type(value) is dict else value for value in present]
         columns = list(zip(*present))
         columns = [member(list(column)) if member else column for member, column in zip(members, columns)]
         made = zip(*columns) if columns else iter([()] * len(present))
-        if names is not None:
+        if not stay:
             made = (dict(zip(names, row)) for row in made)
         return [None if value is None else next(made) for value in values]
 

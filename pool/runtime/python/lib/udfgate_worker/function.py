@@ -37,16 +37,22 @@ class Function:
         self.ones = [(one, at * WIDTH_TWO) for at, (one, _) in enumerate(usual)]
         self.blocks = [(block, at * WIDTH_TWO) for at, (_, block) in enumerate(usual)]
 
-    def wait(self, at_once: int, coroutine: bool) -> None:
+    def wait(self, at_once: int, coroutine: bool, threads: int = 0) -> None:
         """The body waits: so many rows at once are run by `waiting`; what is a coroutine function is awaited.
 
-        `body` stays what takes the arguments of one call and returns its value.
+        `body` stays what takes the arguments of one call and returns its value. threads: above 0 for a wrapper of a
+        coroutine function, in so many threads if it turns out to return values.
         """
         if coroutine:
             from udfgate_worker.tasks import Tasks, awaited
 
             if not self.listing:
-                self.waiting = Tasks(self.body, at_once)
+                plain = None
+                if threads > 1:
+                    from udfgate_worker.threads import Threads
+
+                    plain = Threads(self.body, threads)
+                self.waiting = Tasks(self.body, at_once, threads > 0, plain)
                 self.plain, self.length = False, -1
             self.body = awaited(self.body)
         else:

@@ -2,8 +2,6 @@
 
 import os
 import sys
-from _frozen_importlib import module_from_spec
-from _frozen_importlib_external import SourceFileLoader, spec_from_file_location
 from _functools import partial
 
 from udfgate.declare import KINDS, Declaration, declarations
@@ -12,15 +10,21 @@ from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.errors import LoadError, raised_at
 from udfgate_worker.function import Function
 from udfgate_worker.limits import chunk_limits, rows_at_once
-from udfgate_worker.signature import COROUTINE, GENERATOR, NO_HINT, Plain, Shape, flavour, hint_type, shape_of
+from udfgate_worker.modules import Served, found_in, import_served
+from udfgate_worker.signature import (
+    COROUTINE,
+    GENERATOR,
+    NO_HINT,
+    Plain,
+    Shape,
+    flavour,
+    hint_type,
+    shape_of,
+    wraps_coroutine,
+)
 from udfgate_worker.strict import type_name
 from udfgate_worker.typenames import Unserved, column_type, described
 
-NOTHING = (
-    "{}: nothing to serve: decorate functions with @udf (from udfgate import udf), "
-    "or give public functions a type hint for every parameter and for the result"
-)
-SKIPPED_MAX = 100
 # Options that change answers, or promise something, and are not built yet: the values with which they may be given all
 # the same.
 _TAME = {
@@ -31,22 +35,26 @@ _TAME = {
 }
 
 
-def load(request: dict, views: dict, imports: object) -> tuple:
+def load(request: dict, views: dict, imports: object, tells: object) -> tuple:
     """Carry out a LOAD: (functions by number, "functions" and "skipped" of LOADED).
 
-    imports(file, count) is called before each of the count modules; a module of the path is told by its name.
+    imports(file, count) is called before each of the count modules; a module of the path is told by its name. tells(text)
+    writes to the gateway's log what begins that may take long.
     Raises what the modules raise, and LoadError.
     """
     sys.path[:0] = request.get("path") or []
     functions, entries, skipped = [], [], []
+    if len(request["modules"]) > 1:
+        files = {module["name"]: module["file"] for module in request["modules"] if module.get("file")}
+        sys.meta_path.insert(0, Served(files))
     for module in request["modules"]:
         name, file = module["name"], module.get("file") or ""
         imports(file or name, len(request["modules"]))
-        loaded = _import(name, file)
+        loaded = import_served(name, file)
         if not issubclass(type(loaded), type(sys)):
             raise LoadError(f"{name}: wanted a module in sys.modules, got {type_name(loaded)}", file)
         taken, warmups = set(), []
-        for declaration in _found(loaded, name, skipped):
+        for declaration in found_in(loaded, name, skipped):
             function, entry = _served(declaration, name, views)
             if entry["name"] in taken:
                 what = f"{name}: two functions are called {entry['name']}; give one of them name=…"
@@ -61,6 +69,7 @@ def load(request: dict, views: dict, imports: object) -> tuple:
         for function, declaration in warmups:
             from udfgate_worker.warmup import warm
 
+            tells(f"warming up {function.canonical}")
             warm(function, declaration.options["warmup"], _where(declaration))
     if "databend_udf" in sys.modules:
         _built_in(request["modules"], functions, entries, views)
@@ -78,88 +87,6 @@ def _built_in(modules: list, functions: list, entries: list, views: dict) -> Non
             entry["number"], entry["file"] = len(functions), ""
             functions.append(function)
             entries.append(entry)
-
-
-def _import(name: str, file: str) -> object:
-    """The module of a served file under its name, or a module of the path."""
-    known = sys.modules.get(name)
-    if not file:
-        if known is None:
-            __import__(name)
-        return sys.modules[name]
-    if known is not None:
-        origin = getattr(known, "__file__", None) or "the interpreter"
-        if os.path.realpath(origin) == os.path.realpath(file):
-            return known  # another served file has imported it
-        raise LoadError(f"{file}: the module name {name} is taken by {origin}; rename the file", file)
-    spec = spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        sys.modules.pop(name, None)
-        raise
-    return sys.modules.get(name, module)
-
-
-def _found(module: object, name: str, skipped: list) -> list:
-    """The declarations bound at the module's top level, each once; else its own hinted functions as if declared.
-
-    Of a module that serves by hints, functions whose hints are incomplete are noted in skipped: they look forgotten.
-    """
-    values = list(vars(module).values())
-    seen, found = set(), []
-    for value in values:
-        for declaration in declarations(value):
-            if id(declaration) not in seen:
-                seen.add(id(declaration))
-                found.append(declaration)
-    if found:
-        return found
-    for value in values:
-        shape = None if id(value) in seen else _own(value, name)
-        if shape is None:
-            continue
-        seen.add(id(value))
-        lack = _lack(shape)
-        if not lack:
-            found.append(Declaration(value, "scalar", {}))
-        elif len(skipped) < SKIPPED_MAX:
-            skipped.append({"module": name, "name": value.__name__, "why": lack})
-    if not found and not _serves_built_in(module):
-        raise LoadError(NOTHING.format(name), getattr(module, "__file__", None) or "")
-    return found
-
-
-def _serves_built_in(module: object) -> bool:
-    """Whether a module without functions of its own has a server of databend-udf, whose own functions it serves."""
-    if "databend_udf" not in sys.modules:
-        return False
-    from udfgate_worker.guesttypes import built_in
-
-    return bool(built_in([module]))
-
-
-def _own(value: object, module: str) -> "Shape | None":
-    """The shape of an undecorated value that is a public function of the module and returns something."""
-    if not isinstance(value, Plain) and not (type(value).__module__ == "functools" and hasattr(value, "__wrapped__")):
-        return None
-    if value.__module__ != module or value.__name__.startswith(("_", "<")):
-        return None
-    try:
-        shape = shape_of(value)
-    except Unserved:  # nobody asked for it to be served, so what cannot be called by position is passed over
-        return None
-    return None if shape.rest or shape.returns in (None, "None") else shape
-
-
-def _lack(shape: Shape) -> str:
-    """What hint a function lacks to be served without a decorator, or nothing."""
-    for parameter in shape.parameters:
-        if not parameter.optional and parameter.hint is NO_HINT:
-            return f"no type hint on parameter {parameter.name}"
-    return "no type hint on the result" if shape.returns is NO_HINT else ""
 
 
 def _where(declaration: Declaration) -> tuple:
@@ -198,7 +125,8 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
         _refuse_unbuilt(declaration)
         mode, skip = _ways(declaration.options)
         call = _callable(declaration)
-        coroutine = flavour(call) == COROUTINE
+        wrapper = not table and not flavour(call) and wraps_coroutine(call)
+        coroutine = wrapper or flavour(call) == COROUTINE
         at_once, limits = rows_at_once(declaration.options, mode, coroutine), chunk_limits(declaration.options)
         args, result = _columns(declaration, call)
         if declaration.source:
@@ -231,7 +159,7 @@ def _served(declaration: Declaration, module: str, views: dict) -> tuple:
     if listing:
         function.rows_max = limits["max_batch_rows"]
     if coroutine or at_once > 1:
-        function.wait(at_once, coroutine)
+        function.wait(at_once, coroutine, options.get("io_threads", 1) if wrapper else 0)
     entry = {
         "number": 0,
         "module": module,
@@ -288,7 +216,7 @@ def _refuse_unbuilt(declaration: Declaration) -> None:
         if option in _TAME and value not in _TAME[option]:
             raise Unserved(f"{option}={value!r} is not supported yet")
     if "result_types" in declaration.options and not table:
-        raise Unserved("result_types is for table functions; a scalar function has result_type")
+        raise Unserved("result_types is for table functions: use @udtf; a scalar function has result_type")
 
 
 def _ways(options: dict) -> tuple:
@@ -323,7 +251,8 @@ def _callable(declaration: Declaration) -> object:
         if kind == COROUTINE:
             raise Unserved("an async table function yields its rows; this one has no yield")
     elif kind and kind != COROUTINE:
-        raise Unserved(f"{kind} not supported yet")
+        guest = declaration.source == "databend_udf"
+        raise Unserved(f"{kind} yields rows; {'give a list of result types' if guest else 'use @udtf'}")
     return body
 
 

@@ -390,6 +390,11 @@ def listed_results(result: object, wanted: int) -> "list | tuple":
     base = list if issubclass(kind, list) else tuple if issubclass(kind, tuple) else None
     if base is None:
         got = "None" if result is None else type_name(result)
+        try:
+            type.__getattribute__(kind, "tolist")  # past any metaclass
+            got += " (.tolist() makes one)"
+        except BaseException:
+            pass
         raise Stopped(no_row(f"wanted a list of {wanted} results, got {got}"))
     if base.__len__(result) != wanted:
         raise Stopped(no_row(f"wanted {wanted} results, got {base.__len__(result)}"))

@@ -155,7 +155,9 @@ class Worker:
         request = decode(data)
         folders = tuple([folder.rstrip("/") + "/" for folder in request.get("path") or []])
         try:
-            self.calls.functions, entries, skipped = load(request, self.arenas.views, self._imports)
+            self.calls.functions, entries, skipped = load(
+                request, self.arenas.views, self._imports, self._tells
+            )
             self.calls.generation = request["generation"]
             if not any([function.vector for function in self.calls.functions]):
                 self.arenas.lend_nothing()
@@ -171,5 +173,7 @@ class Worker:
         """Note the file that is imported next; one of several is told, since a module may end the process."""
         self.importing = file
         if count > 1:
-            line = {"level": "debug", "message": f"importing {file}", "function": ""}
-            self.link.put(LOG, 0, encode(line), SKIPPABLE)
+            self._tells(f"importing {file}")
+
+    def _tells(self, what: str) -> None:
+        self.link.put(LOG, 0, encode({"level": "debug", "message": what, "function": ""}), SKIPPABLE)

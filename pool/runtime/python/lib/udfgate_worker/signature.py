@@ -8,8 +8,9 @@ from udfgate_worker.typenames import Unserved
 
 NO_HINT = object()  # of a parameter or a return value without annotation
 WRAPPERS_MAX = 64
-COROUTINE = "async functions are"  # flavour of a body to await
-GENERATOR = "generator functions are"
+COROUTINE = "a coroutine function"  # flavour of a body to await
+GENERATOR = "a generator function"
+GENERATORS = (GENERATOR, "an async generator function")
 PLAIN_HINTS = {int: "int64", float: "float64", bool: "bool", str: "utf8", bytes: "binary"}
 _VARARGS, _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x04, 0x20, 0x80, 0x200
 
@@ -113,10 +114,21 @@ def flavour(body: object) -> str:
             break
     flags = getattr(getattr(body, "__code__", None), "co_flags", 0)
     if flags & _ASYNC_GENERATOR:
-        return "async generator functions are"
+        return GENERATORS[1]
     if flags & _COROUTINE:
         return COROUTINE
     return GENERATOR if flags & _GENERATOR else ""
+
+
+def wraps_coroutine(body: object) -> bool:
+    """Whether a body is a wrapper (functools.wraps) of a coroutine function, so that what it returns may be to await."""
+    for _ in range(WRAPPERS_MAX):
+        body = getattr(body, "__wrapped__", None)
+        if body is None:
+            return False
+        if flavour(body) == COROUTINE:
+            return True
+    return False
 
 
 def hint_type(hint: object, scope: dict) -> tuple:

@@ -1,6 +1,7 @@
 """async def: the worker's event loop, and the rows of a body as its tasks."""
 
 import os
+from _contextvars import copy_context
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.errors import text_of
@@ -19,16 +20,27 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 class Tasks:
-    """Runs the rows of an async body as tasks of the worker's event loop, up to so many at once."""
+    """Runs the rows of an async body as tasks of the worker's event loop, up to so many at once.
 
-    def __init__(self, body: object, at_once: int) -> None:
+    wrapper: the body is a function around an async one, and what it returns may be to await. It is called outside of
+    the loop, so that asyncio.run() works in it. If the first that it returns is a value it is no async body: blocks go
+    to plain then, if there is one.
+    """
+
+    def __init__(self, body: object, at_once: int, wrapper: bool = False, plain: object = None) -> None:
         self.body, self.at_once = body, at_once
+        self.wrapper, self.plain = wrapper, plain
+        self.awaits = self.settled = False
 
     def begin(self) -> None:
         """A chunk begins."""
+        if self.plain is not None:
+            self.plain.begin()
 
     def run(self, columns: list, count: int, clock: object, keep: bool) -> tuple:
         """Run a block; as Block.ended. The clock gets the wall of it, and the processor time of the main thread."""
+        if self.settled and self.plain is not None:
+            return self.plain.run(columns, count, clock, keep)
         block = Block(columns, count, keep)
         block.values = [None] * count
         clock.start()
@@ -37,7 +49,7 @@ class Tasks:
         except BaseException as e:  # no descriptors are left, say
             block.fail_rest(e)
         else:
-            _Running(loop, self.body, block, self.at_once).drive()
+            _Running(loop, self, block).drive()
         clock.stop()
         return block.ended()
 
@@ -45,8 +57,9 @@ class Tasks:
 class _Running:
     """The tasks of one block."""
 
-    def __init__(self, loop: "Loop", body: object, block: Block, at_once: int) -> None:
-        self.loop, self.body, self.block, self.at_once = loop, body, block, at_once
+    def __init__(self, loop: "Loop", settings: Tasks, block: Block) -> None:
+        self.loop, self.body, self.block, self.at_once = loop, settings.body, block, settings.at_once
+        self.settings = settings
         self.tasks: dict = {}  # by row; the loop itself does not hold a task that waits
 
     def drive(self) -> None:
@@ -66,7 +79,9 @@ class _Running:
             at = self.block.take()
             if at < 0:
                 return
-            row = self.row(at)
+            row = self.wrapped(at) if self.settings.wrapper else self.row(at)
+            if row is None:
+                continue
             try:
                 task = self.tasks[at] = self.loop.task(row)
             except BaseException as e:
@@ -75,11 +90,27 @@ class _Running:
                 raise
             task.add_done_callback(lambda task, at=at: self.done(at, task))
 
-    async def row(self, at: int) -> None:
-        """One row, whatever it raises."""
+    def wrapped(self, at: int) -> object:
+        """The row of a wrapper, or None if that has returned or raised."""
         block = self.block
         try:
-            value = await self.body(*block.args(at))
+            value = self.loop.outside(copy_context().run, self.body, *block.args(at))
+        except BaseException as e:
+            no_worker()
+            block.fail(at, e)
+            return None
+        no_worker()
+        if is_awaitable(value):
+            self.settings.awaits = True
+            return self.row(at, value)
+        block.values[at], self.settings.settled = value, not self.settings.awaits
+        return None
+
+    async def row(self, at: int, made: object = None) -> None:
+        """One row, whatever it raises. made: what a wrapper has made of the body."""
+        block = self.block
+        try:
+            value = await (self.body(*block.args(at)) if made is None else made)
         except BaseException as e:
             no_worker()
             block.fail(at, e)
@@ -107,12 +138,21 @@ class Loop:
     def __init__(self) -> None:
         asyncio = library("asyncio")
         self._task, self.cancelled = asyncio.Task, asyncio.CancelledError
-        self._leave = asyncio._set_running_loop
+        self._leave, self._running = asyncio._set_running_loop, asyncio._get_running_loop
         try:
             self.loop = asyncio.new_event_loop()
         except BaseException as e:  # of a policy that a file has set
             report(e)
             self.loop = asyncio.SelectorEventLoop()
+
+    def outside(self, call: object, *args: object) -> object:
+        """The value of a call that finds no loop running, though callbacks of this one may make it."""
+        running = self._running()
+        self._leave(None)
+        try:
+            return call(*args)
+        finally:
+            self._leave(running)
 
     def task(self, coroutine: object) -> object:
         """A task, past any task factory; in a copy of the context."""
@@ -176,11 +216,17 @@ def _run(coroutine: object) -> object:
     return value
 
 
+def is_awaitable(value: object) -> bool:
+    """Whether a value is to be awaited."""
+    return hasattr(type(value), "__await__")
+
+
 def awaited(body: object) -> object:
-    """An async body as one that returns its value."""
+    """An async body, or a wrapper of one, as one that returns its value."""
 
     def call(*args: object) -> object:
-        return run(body(*args))
+        value = body(*args)
+        return run(value) if is_awaitable(value) else value
 
     return call
 

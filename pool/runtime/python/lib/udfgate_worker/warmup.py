@@ -3,6 +3,7 @@
 from itertools import islice
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+from udfgate_worker.call import Calls
 from udfgate_worker.errors import LoadError, text_of, traceback_of
 from udfgate_worker.function import Function
 from udfgate_worker.modes import Stopped, listed_results
@@ -20,8 +21,12 @@ class _Wrong(Exception):
 
 
 def warm(function: Function, rows: list, where: tuple) -> None:
-    """Run the rows. LoadError names the first that fails. where: file and line of the body."""
-    place = "warmup"
+    """Run the rows. LoadError names the first that fails. where: file and line of the body.
+
+    Bodies find a context() in which nobody calls; what they count is dropped.
+    """
+    calls, place = Calls.only, "warmup"
+    calls.warming = function
     try:
         for at, row in enumerate(rows):
             place = f"warmup: row {at}"
@@ -38,6 +43,10 @@ def warm(function: Function, rows: list, where: tuple) -> None:
         error = LoadError(f"{function.canonical}: {place}: {e.text}", *where)
         error.trace = e.trace
         raise error from None
+    finally:
+        calls.warming = None
+        if calls.asking is not None:
+            calls.asking.running = None
 
 
 def _hidden(function: Function, row: list) -> bool:

@@ -4,9 +4,10 @@
 
 It takes exact instances of the usual classes and nothing else; ranges, lengths and UTF-8 are left to the gateway,
 which asks to RECODE then. Whatever it does not take is for the strict rules (exact.py). What it makes of a struct is a
-tuple, of a map a dict or a list of pairs.
+tuple, or the body's dict, of a map a dict or a list of pairs.
 """
 
+from _operator import itemgetter
 from itertools import chain, islice, repeat
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
@@ -238,13 +239,14 @@ def _structs(type_: Type) -> object:
     names = tuple([name for name, _, _ in type_.children])
     members = [(name, to_wire(child), nullable) for name, child, nullable in type_.children]
     tuples, count, known = type_.view == "tuple", len(names), frozenset(names)
-    nameless = type_.nameless()
+    nameless, gets = type_.nameless(), list(map(itemgetter, names))
 
     def structs_to_wire(values: list, nullable: bool) -> list:
         present, types = _present(values, nullable, set())
-        if types == {dict} and not nameless:
+        dicts = types == {dict} and not nameless
+        if dicts:
             if set(map(len, present)) == {count}:
-                columns = [[value[name] for value in present] for name in names]
+                columns = [list(map(get, present)) for get in gets]
             elif set(chain.from_iterable(present)) <= known:
                 columns = [list(map(dict.get, present, repeat(name))) for name in names]
             else:
@@ -257,7 +259,11 @@ def _structs(type_: Type) -> object:
             raise Slow
         else:
             columns = [[] for _ in names]
-        columns = [inner(column, its) for (_, inner, its), column in zip(members, columns)]
+        given = columns
+        columns = [inner(column, its) for (_, inner, its), column in zip(members, given)]
+        # marshal looks up whatever has two owners, as the members of a dict and a tuple have: the dict goes as it is.
+        if dicts and all([column is one for column, one in zip(columns, given)]):
+            return values
         made = zip(*columns) if columns else [()] * len(present)
         return _spread(made, values, len(present))
 
