@@ -242,6 +242,8 @@ func isUTC(zone string) bool {
 
 // String is the type as messages and signatures show it: int64,
 // decimal128(10, 2), timestamp[us, UTC], list<int64>, struct<a int64, b utf8>.
+// What is inside of a type is nullable unless it says "not null", as where types
+// are declared.
 func (t Type) String() string {
 	var b strings.Builder
 	t.write(&b, 0)
@@ -290,6 +292,18 @@ func (t Type) write(b *strings.Builder, depth int) {
 	}
 }
 
+// saysNullable is whether a child may or may not be null: keys, indices and runs
+// are never.
+func (t Type) saysNullable(child int) bool {
+	switch t.Kind {
+	case Map:
+		return child == 1
+	case Dictionary, RunEndEncoded:
+		return false
+	}
+	return true
+}
+
 func (t Type) writeChildren(b *strings.Builder, depth int) {
 	members := t.Children
 	if t.Kind == Map && len(members) == 1 {
@@ -307,10 +321,13 @@ func (t Type) writeChildren(b *strings.Builder, depth int) {
 			b.WriteString("…")
 			break
 		}
-		if t.Kind == Struct {
+		if t.Kind == Struct && members[i].Name != "" {
 			b.WriteString(typeNameText(members[i].Name) + " ")
 		}
 		members[i].Type.write(b, depth+1)
+		if !members[i].Nullable && t.saysNullable(i) {
+			b.WriteString(" not null")
+		}
 	}
 	b.WriteByte('>')
 }

@@ -3,6 +3,7 @@ package codec
 import (
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,12 +40,12 @@ func TestLargeBlocksAreReclaimed(t *testing.T) {
 // bring one a minute and not one each.
 func TestReclaimer_howOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		got := 0
-		r := reclaimer{after: reclaimAfter, every: reclaimEvery, collect: func() { got++ }}
-		wants := func(want int) {
+		var collected atomic.Int64
+		r := reclaimer{after: reclaimAfter, every: reclaimEvery, collect: func() { collected.Add(1) }}
+		wants := func(want int64) {
 			t.Helper()
 			synctest.Wait()
-			if got != want {
+			if got := collected.Load(); got != want {
 				t.Fatalf("want %d collections, got %d", want, got)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/udfgate/udfgate"
 )
@@ -75,6 +76,10 @@ func contextOf(call *udfgate.Call, cancelled bool) contextAnswer {
 	}
 	size := 0
 	for _, h := range call.Caller.Headers() {
+		if !utf8.ValidString(h.Value) { // JSON has no word for it, and another value would be a lie
+			a.Cut = true
+			continue
+		}
 		if size += len(h.Key) + len(h.Value); size > contextHeadersBytesMax {
 			a.Cut = true
 			break

@@ -302,6 +302,29 @@ func TestPython_editedFile(t *testing.T) {
 	}
 }
 
+// A warm-up that does not end is named, not the loading of its file.
+func TestPython_hangingWarmup(t *testing.T) {
+	source := "from udfgate import udf\n@udf(warmup=[(1,)])\ndef f(n: int) -> int:\n    import time\n    time.sleep(3600)\n"
+	patiently(t, time.Second, func(timeout time.Duration) bool { // it must have come to the warm-up by then
+		p, err := New(t.Context(), Config{
+			Name: "test", Launcher: pythonLauncher(t), Files: []Module{{"m", pythonModule(t, source)}},
+			WorkersMax: 1, Timeout: soon, QueueTimeout: soon, StartTimeout: timeout, Observer: &recorder{}, PrivateArenas: testPrivate(),
+		})
+		if err == nil {
+			p.Close(t.Context())
+			t.Fatal("want an error, got a pool")
+		}
+		got := err.Error()
+		if strings.HasSuffix(got, "still waiting for the loading of m.py") {
+			return true
+		}
+		if !strings.HasSuffix(got, "(--start-timeout): still waiting for the warm-up of m.f") {
+			t.Errorf("got %s", got)
+		}
+		return false
+	})
+}
+
 // lockedText is a log that several goroutines write.
 type lockedText struct {
 	mu   sync.Mutex

@@ -126,7 +126,8 @@ func (s *starting) await(kind frameType, call uint64) (frame, error) {
 	}
 }
 
-// noteImport takes the file that a worker says it is importing for the step.
+// noteImport takes the file that a worker says it is importing, or the
+// function whose warm-up it begins, for the step.
 func (s *starting) noteImport(payload []byte) {
 	var line logLine
 	if json.Unmarshal(payload, &line) != nil {
@@ -136,6 +137,9 @@ func (s *starting) noteImport(payload []byte) {
 		if file := cmp.Or(m.File, m.Name); line.Message == "importing "+file {
 			s.step = "the loading of " + filepath.Base(file)
 		}
+	}
+	if name, ok := strings.CutPrefix(line.Message, "warming up "); ok {
+		s.step = "the warm-up of " + name
 	}
 }
 

@@ -182,11 +182,11 @@ func TestCallerOfABody(t *testing.T) {
 		t.Errorf("headers of a Flight call:\n%s", diff)
 	}
 	if code, _, text := g.post("who", `{"rows":[[1]]}`, "Authorization", "Bearer secret", "Cookie", "secret", "X-Tenant", "c", "User-Agent", "curl",
-		"Udfgate-Timeout", "5s", "Te", "trailers", "Keep-Alive", "5"); code != 200 {
+		"Udfgate-Timeout", "5s", "Te", "trailers", "Keep-Alive", "5", "X-Latin", "gr\xf6\xdfe"); code != 200 {
 		t.Fatalf("%d %s", code, text)
 	}
 	over := <-asked
-	want = []udfgate.KeyValue{{Key: "user-agent", Value: "curl"}, {Key: "x-tenant", Value: "c"}}
+	want = []udfgate.KeyValue{{Key: "user-agent", Value: "curl"}, {Key: "x-latin", Value: "gr\xf6\xdfe"}, {Key: "x-tenant", Value: "c"}}
 	if diff := cmp.Diff(want, over.headers); diff != "" || over.stream == one.stream {
 		t.Errorf("headers of a call over HTTP, stream %d:\n%s", over.stream, diff)
 	}

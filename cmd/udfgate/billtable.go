@@ -21,7 +21,12 @@ type cost struct {
 
 // costs are the phases in the order of a call's life. Their ns add up to the
 // wall.
-func costs(b *udfgate.Bill) []cost {
+func costs(b *udfgate.Bill, table bool) []cost {
+	perBatch := "paid per batch; more rows in each cost less"
+	if table {
+		// Larger batches save nothing where the answers are cut: only fewer of them do.
+		perBatch = fmt.Sprintf("paid per part of at most %s answered rows (TableRowsMax), and at least once per batch; fewer rows answered, or several results in one row as a list, cost less", humanize.Comma(udfgate.TableRowsMax))
+	}
 	return []cost{
 		{name: "queue", ns: b.QueueNS, cure: "calls wait for a free worker; more workers (--workers) shorten it"},
 		{name: "coalesce", ns: b.CoalesceNS, cure: "calls wait to be sent together; a smaller fill delay shortens it"},
@@ -32,22 +37,42 @@ func costs(b *udfgate.Bill) []cost {
 		},
 		{
 			name: "crossing", ns: b.CrossingNS, parts: []cost{{name: "out", ns: b.CrossingOutNS}, {name: "back", ns: b.CrossingBackNS}},
-			cure: "it is paid per batch; more rows in each cost less",
+			cure: "it is " + perBatch,
 		},
-		{name: "body", ns: b.BodyNS, cure: "it is the function's own code; make it do less, or run it on more workers"},
+		{name: "body", ns: b.BodyNS, cure: bodyCure(b, table)},
 		{name: "reply", ns: b.ReplyNS, cure: "answers wait for the caller to read them, or for an earlier one"},
-		{name: "other", ns: b.OtherNS, cure: "receiving, checking and routing are paid per batch; more rows in each cost less"},
+		{name: "other", ns: b.OtherNS, cure: "receiving, checking and routing are " + perBatch},
 	}
+}
+
+// bodyCure tells a body that computes from one that waits. The processor time
+// is of the body's thread, and 0 where batches were too small to measure it.
+func bodyCure(b *udfgate.Bill, table bool) string {
+	more := "more workers (--workers)"
+	if table {
+		more += " and calls side by side (the batches of one call run one after the other)"
+	} else {
+		more = "io_threads or async def let a worker wait for many rows at once; " + more
+	}
+	switch cpu := b.Work.BodyCPUNS; {
+	case cpu == 0 && !table:
+		return "it is the function's own code; make it do less, or run it on more workers. If it waits, io_threads or async def let a worker wait for many rows at once"
+	case 2*cpu < b.Work.BodyNS && cpu > 0:
+		return fmt.Sprintf("it waits, as only %s of it is processor time; %s help too", shareText(cpu, b.Work.BodyNS), more)
+	case table:
+		return "it is the function's own code; make it do less, or run it in several calls on more workers"
+	}
+	return "it is the function's own code; make it do less, or run it on more workers"
 }
 
 // writeBill prints the phases with time and share, then the sentence that says
 // which cost dominates.
-func writeBill(w io.Writer, b *udfgate.Bill) error {
+func writeBill(w io.Writer, b *udfgate.Bill, table bool) error {
 	g := grid{head: []string{"phase", "time", "share", "per row"}, right: []bool{false, true, true, true}}
 	row := func(name string, ns int64) {
 		g.add(name, durationText(ns), shareText(ns, b.WallNS), perRow(ns, b.Rows))
 	}
-	for _, c := range costs(b) {
+	for _, c := range costs(b, table) {
 		if c.ns == 0 && c.parts == nil {
 			continue // rare phases would only make the table longer
 		}
@@ -63,7 +88,7 @@ func writeBill(w io.Writer, b *udfgate.Bill) error {
 	if err := writeCounters(w, b.Counters); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s\n", dominant(b))
+	_, err := fmt.Fprintf(w, "%s\n", dominant(b, table))
 	return err
 }
 
@@ -87,11 +112,11 @@ func writeCounters(w io.Writer, counters map[string]int64) error {
 }
 
 // dominant is the sentence: the largest phase, how large, and its cure.
-func dominant(b *udfgate.Bill) string {
+func dominant(b *udfgate.Bill, table bool) string {
 	if b.WallNS == 0 {
 		return "No time was spent: the call had no rows."
 	}
-	all := costs(b)
+	all := costs(b, table)
 	top := all[0]
 	for _, c := range all[1:] {
 		if c.ns > top.ns {
@@ -106,11 +131,19 @@ func dominant(b *udfgate.Bill) string {
 }
 
 // speed is "336,776 rows in 6 batches, 1.20 s, 281,000 rows/s", for a table
-// function "2 rows in 1 batch gave 7 rows, 1.20 ms, 5,833 rows/s".
+// function "2 rows in 1 batch gave 7 rows, 1.20 ms, 5,833 rows/s". A call that
+// failed also says what it was given: "5 rows in 1 batch sent, 0 rows answered".
 func speed(o outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s in %s", plural(o.rows, "row"), plural(o.batches, "batch"))
-	if o.table {
+	switch failed := o.sentBatches > o.batches; {
+	case failed && o.table:
+		fmt.Fprintf(&b, "%s in %s sent, %s given", plural(o.sent, "row"), plural(o.sentBatches, "batch"), plural(o.answered, "row"))
+	case failed:
+		fmt.Fprintf(&b, "%s in %s sent, %s answered", plural(o.sent, "row"), plural(o.sentBatches, "batch"), plural(o.answered, "row"))
+	default:
+		fmt.Fprintf(&b, "%s in %s", plural(o.rows, "row"), plural(o.batches, "batch"))
+	}
+	if o.table && o.sentBatches <= o.batches {
 		fmt.Fprintf(&b, " gave %s", plural(o.answered, "row"))
 	}
 	fmt.Fprintf(&b, ", %s", durationText(int64(o.took)))

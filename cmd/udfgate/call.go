@@ -26,6 +26,7 @@ type callCmd struct {
 	BatchRows    int      `default:"65536" placeholder:"N" help:"Rows sent in one batch (${default})."`
 	Output       string   `placeholder:"FILE" help:"Write the input's columns and the result to a Parquet, Arrow, JSONL or CSV file, by its extension, instead of printing."`
 	OutputFormat string   `enum:"csv,jsonl,arrow,arrows,parquet," default:"" placeholder:"FORMAT" help:"What --output is, whatever its name: csv, jsonl, arrow, arrows (a stream) or parquet. With --output - the rows go to stdout."`
+	Header       []string `sep:"none" placeholder:"KEY=VALUE" help:"Request metadata for the function's context().headers. Repeatable."`
 	OnError      string   `enum:"fail,null,reject," default:"" placeholder:"HOW" help:"What a row that raises becomes: fail ends the call, null makes it null, reject answers its error beside it. Default: the function's own."`
 	JSON         bool     `help:"Print one JSON array with an element per row."`
 	Bill         bool     `help:"Print where the time went."`
@@ -41,9 +42,12 @@ func (c *callCmd) Run(con *console) error {
 	if err := c.consistent(); err != nil {
 		return err
 	}
+	headers, err := headersOf(c.Header)
+	if err != nil {
+		return usage("call "+c.Name, err, "")
+	}
 	var file *outputFile
 	if c.Output != "" {
-		var err error
 		if file, err = newOutputFile(c.Output, tabular.Format(c.OutputFormat), c.Input, con.out); err != nil {
 			return err
 		}
@@ -77,7 +81,7 @@ func (c *callCmd) Run(con *console) error {
 	}
 	o, err := c.run(ctx, con, job{
 		gate: gate, function: function, source: in, letGo: in.letGo,
-		batchRows: c.BatchRows, onError: udfgate.OnError(c.OnError),
+		batchRows: c.BatchRows, onError: udfgate.OnError(c.OnError), headers: headers,
 	}, answers)
 	if err != nil && ctx.Err() != nil {
 		err = errInterrupted
@@ -270,7 +274,7 @@ func (c *callCmd) printBill(con *console, out io.Writer, o outcome) error {
 	if _, err := fmt.Fprintf(out, "\n%s\n\n", speed(o)); err != nil {
 		return err
 	}
-	return writeBill(out, o.bill)
+	return writeBill(out, o.bill, o.table)
 }
 
 // usage is a failure of exit status 2.

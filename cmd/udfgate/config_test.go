@@ -98,6 +98,8 @@ func samples(flag *kong.Flag) (texts, yamls []string) {
 		texts = []string{"1s", "2m", "300ms"}
 	case kind.Kind() == reflect.Bool:
 		texts = []string{"true", "false", "true"}
+	case flag.IsSlice() && flag.Tag.Sep == -1: // commas are part of a value
+		return []string{"a=1,2", "c=", "d=e"}, []string{`["a=1,2"]`, "c=", "[d=e]"}
 	case flag.IsSlice() && kind.Elem().Kind() == reflect.String:
 		return []string{"a,b", "c", "d,e"}, []string{"[a, b]", "c", "[d, e]"}
 	case flag.IsSlice():

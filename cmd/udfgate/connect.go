@@ -20,9 +20,18 @@ const connectTime = 5 * time.Second
 
 // clientFlags are those of every command that calls a gateway.
 type clientFlags struct {
-	Addr   string   `default:"127.0.0.1:8815" placeholder:"ADDR" help:"Gateway to call: host:port or unix:/path (${default})."`
-	Serve  []string `placeholder:"FILE.py" help:"Serve these files for the run, instead of calling a gateway."`
-	Python string   `default:"python3" placeholder:"PATH" help:"With --serve: interpreter or virtual environment (${default})."`
+	Addr         string        `default:"127.0.0.1:8815" placeholder:"ADDR" help:"Gateway to call: host:port or unix:/path (${default})."`
+	Serve        []string      `placeholder:"FILE.py" help:"Serve these files for the run, instead of calling a gateway."`
+	Python       string        `default:"python3" placeholder:"PATH" help:"With --serve: interpreter or virtual environment (${default})."`
+	StartTimeout time.Duration `default:"30s" placeholder:"D" help:"With --serve: longest start of a worker, its imports included (${default})."`
+}
+
+// Validate is kong's: it runs before Run, and its error is wrong use.
+func (c *clientFlags) Validate() error {
+	if c.StartTimeout <= 0 {
+		return fmt.Errorf("--start-timeout: wanted more than 0s, got %s", c.StartTimeout)
+	}
+	return nil
 }
 
 // connect reaches the gateway that the flags name, or starts one for the run.
@@ -30,7 +39,7 @@ type clientFlags struct {
 func (c *clientFlags) connect(ctx context.Context, con *console) (gate *client.Client, done func(), err error) {
 	addr, end := c.Addr, func() {}
 	if len(c.Serve) > 0 {
-		if addr, end, err = embed(ctx, con, c.Serve, c.Python); err != nil {
+		if addr, end, err = embed(ctx, con, c.Serve, c.Python, c.StartTimeout); err != nil {
 			if ctx.Err() != nil {
 				err = errInterrupted
 			}
@@ -87,7 +96,7 @@ func checkAddr(addr string) error {
 
 // embed starts a gateway of this process over a private socket. It logs errors
 // only: what the caller has to know is in the answer or in its error.
-func embed(ctx context.Context, con *console, paths []string, python string) (addr string, done func(), err error) {
+func embed(ctx context.Context, con *console, paths []string, python string, startTimeout time.Duration) (addr string, done func(), err error) {
 	log, err := newLogger(con.err, "text", "error")
 	if err != nil {
 		return "", nil, err
@@ -100,7 +109,7 @@ func embed(ctx context.Context, con *console, paths []string, python string) (ad
 	addr = "unix:" + filepath.Join(dir, "flight.sock")
 	g, err := startGateway(ctx, settings{
 		paths: paths, python: python, cores: runtime.GOMAXPROCS(0), log: log, listen: []string{addr}, http: "off",
-		timeout: timeoutDefault, queueTimeout: queueTimeoutDefault, startTimeout: startTimeoutDefault, drainTimeout: drainTimeoutDefault,
+		timeout: timeoutDefault, queueTimeout: queueTimeoutDefault, startTimeout: startTimeout, drainTimeout: drainTimeoutDefault,
 		maxQueue: maxQueueDefault, messageBytesMax: messageBytesMaxDefault, batchRowsMax: batchRowsMaxDefault,
 		inflightBytesMax: inflightDefault(), openStreamsMax: openStreamsMaxDefault,
 		config: con.config, debug: con.debug,

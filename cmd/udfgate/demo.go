@@ -63,7 +63,7 @@ func (d *demoCmd) Run(con *console) (err error) {
 		return err
 	}
 	defer done()
-	flags := clientFlags{Serve: []string{file}, Python: d.Python}
+	flags := clientFlags{Serve: []string{file}, Python: d.Python, StartTimeout: startTimeoutDefault}
 	gate, end, err := flags.connect(ctx, con)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func showRun(out io.Writer, f *client.Function, sample *tablePrinter, o outcome)
 		return err
 	}
 	if o.bill != nil {
-		if err := writeBill(out, o.bill); err != nil {
+		if err := writeBill(out, o.bill, o.table); err != nil {
 			return err
 		}
 	}

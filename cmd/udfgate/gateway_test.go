@@ -399,7 +399,7 @@ func TestClose_leavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	before := goleak.IgnoreCurrent()
 	children := childProcesses(t)
-	flags := clientFlags{Serve: []string{filepath.Join("..", "..", "examples", "flights.py")}, Python: "python3"}
+	flags := clientFlags{Serve: []string{filepath.Join("..", "..", "examples", "flights.py")}, Python: "python3", StartTimeout: startTimeoutDefault}
 	c, done, err := flags.connect(t.Context(), &console{err: os.Stderr})
 	if err != nil {
 		t.Fatal(err)

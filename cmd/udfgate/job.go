@@ -26,6 +26,7 @@ type job struct {
 	source    tabular.Source // its errors are the job's, as they are
 	batchRows int
 	onError   udfgate.OnError // empty: the function's own
+	headers   []client.Option
 	// letGo, if not nil, makes a Next of source that waits for its input return.
 	letGo func()
 	// each is given every answer, in order. It is not valid after it returns.
@@ -35,13 +36,15 @@ type job struct {
 }
 
 // outcome is what a job did; the bill is nil if the gateway sent none. rows are
-// those of the input that are answered, answered is how many rows these became.
+// those of the input that are answered, answered is how many rows these became,
+// sent and sentBatches what the gateway was given, answered or not.
 type outcome struct {
-	rows, batches int64
-	answered      int64
-	table         bool // of a table function
-	took          time.Duration
-	bill          *udfgate.Bill
+	rows, batches     int64
+	sent, sentBatches int64
+	answered          int64
+	table             bool // of a table function
+	took              time.Duration
+	bill              *udfgate.Bill
 }
 
 // run streams to the end. The outcome is of use beside an error too: it has
@@ -67,7 +70,7 @@ func (j *job) run(ctx context.Context) (outcome, error) {
 
 	f := &flow{job: j, stream: stream, pending: make(chan *tabular.Rows, windowBatches)}
 	group, _ := errgroup.WithContext(ctx)
-	group.Go(func() error { return f.send(first) })
+	group.Go(func() error { return f.send(first, &o) })
 	group.Go(func() error { return f.receive(&o) })
 	err = group.Wait()
 	o.took, o.bill = time.Since(begin), stream.Bill()
@@ -88,13 +91,16 @@ type flow struct {
 	over     atomic.Bool // the call has failed: what the source says is of no interest
 }
 
-func (f *flow) send(batch *tabular.Rows) error {
+func (f *flow) send(batch *tabular.Rows, o *outcome) error {
 	defer close(f.pending)
 	for batch != nil {
+		rows := batch.Len() // it may be answered, and gone, before Send returns
 		f.pending <- batch
 		if err := f.stream.Send(batch.Args); err != nil {
 			return nil // the receiver learns why the call ended
 		}
+		o.sent += rows
+		o.sentBatches++
 		var err error
 		batch, err = f.source.Next(f.batchRows)
 		if f.over.Load() {

@@ -82,7 +82,7 @@ func (j *job) open(ctx context.Context, schema *arrow.Schema) (*call, error) {
 	if j.function.Table {
 		return j.openTable(ctx, schema)
 	}
-	s, err := j.gate.Stream(ctx, j.function.Name, schema, client.WithOnError(j.onError))
+	s, err := j.gate.Stream(ctx, j.function.Name, schema, j.options()...)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +98,12 @@ func (j *job) open(ctx context.Context, schema *arrow.Schema) (*call, error) {
 	}}, nil
 }
 
+func (j *job) options() []client.Option {
+	return append([]client.Option{client.WithOnError(j.onError)}, j.headers...)
+}
+
 func (j *job) openTable(ctx context.Context, schema *arrow.Schema) (*call, error) {
-	s, err := j.gate.StreamTable(ctx, j.function.Name, schema, client.WithOnError(j.onError))
+	s, err := j.gate.StreamTable(ctx, j.function.Name, schema, j.options()...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -112,6 +113,25 @@ func checkFile(t *testing.T, name string) {
 		case !slices.Contains(r.may, to):
 			t.Errorf("%s: %s may not import %s: it %s", rel, from, to, r.why)
 		}
+	}
+}
+
+// Python's imports are not parsed; the one that matters is looked for.
+func TestBenchKnowsNoWorker(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir(filepath.Join(root, "bench"), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || path.Ext(name) != ".py" {
+			return err
+		}
+		seen++
+		text, err := os.ReadFile(name)
+		if strings.Contains(string(text), "udfgate_worker") {
+			t.Errorf("%s: bench %s, and not with the worker's insides", name, rooms["bench"].why)
+		}
+		return err
+	})
+	if err != nil || seen == 0 {
+		t.Errorf("%d files seen, %v", seen, err)
 	}
 }
 

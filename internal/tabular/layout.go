@@ -23,9 +23,6 @@ func gather(want arrow.DataType, a arrow.Array, rows []int) (out arrow.Array, ba
 		defer storage.Release()
 		return array.NewExtensionArrayWithStorage(e, storage), 0, nil
 	}
-	if t, ok := want.(*arrow.DictionaryType); ok && arrow.TypeEqual(t, a.DataType()) {
-		return gatherIndices(t, a, rows)
-	}
 	values, rows := resolve(a, rows)
 	if want.ID() == arrow.NULL {
 		return array.NewNull(len(rows)), 0, nil
@@ -126,33 +123,6 @@ func gatherFixed(want arrow.DataType, values arrow.Array, rows []int) (arrow.Arr
 	}
 	bits, nulls := nullBits(rows)
 	data := array.NewData(want, len(rows), []*memory.Buffer{bits, memory.NewBufferBytes(to)}, nil, nulls, 0)
-	defer data.Release()
-	return array.MakeFromData(data), 0, nil
-}
-
-// gatherIndices are rows of a dictionary, which stays as it is.
-func gatherIndices(want *arrow.DictionaryType, a arrow.Array, rows []int) (arrow.Array, int, error) {
-	if err := sound(a); err != nil {
-		return nil, 0, err
-	}
-	from := a.Data()
-	indices := array.NewData(want.IndexType, from.Len(), from.Buffers(), nil, from.NullN(), from.Offset())
-	defer indices.Release()
-	places := array.MakeFromData(indices)
-	defer places.Release()
-	at := make([]int, len(rows))
-	for i, row := range rows {
-		if at[i] = row; row >= 0 && places.IsNull(row) {
-			at[i] = -1
-		}
-	}
-	taken, bad, err := gatherFixed(want.IndexType, places, at)
-	if err != nil {
-		return nil, bad, err
-	}
-	defer taken.Release()
-	dictionary, _ := from.Dictionary().(*array.Data)
-	data := array.NewDataWithDictionary(want, len(rows), taken.Data().Buffers(), taken.NullN(), 0, dictionary)
 	defer data.Release()
 	return array.MakeFromData(data), 0, nil
 }

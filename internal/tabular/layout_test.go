@@ -71,12 +71,11 @@ func TestLayouts_files(t *testing.T) {
 }
 
 // lacking are types that Parquet, or its library, has no place for, or makes
-// others of: date64 date32, seconds milliseconds, arrow.json binary. It takes
-// lists of fixed size without nulls.
+// others of: date64 date32, seconds milliseconds, arrow.json binary.
 func lacking(t arrow.DataType) bool {
 	if arrow.IsNested(t.ID()) {
 		below := inner(t)
-		return len(below) == 0 || t.ID() == arrow.FIXED_SIZE_LIST || slices.ContainsFunc(below, func(f arrow.Field) bool { return lacking(f.Type) })
+		return len(below) == 0 || slices.ContainsFunc(below, func(f arrow.Field) bool { return lacking(f.Type) })
 	}
 	if e, ok := t.(arrow.ExtensionType); ok {
 		return e.ExtensionName() == "arrow.json"

@@ -1,11 +1,14 @@
 package tabular
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
@@ -22,7 +25,7 @@ const (
 // parquetSink writes Parquet.
 type parquetSink struct {
 	w     *pqarrow.FileWriter
-	plain *arrow.Schema // the forms that Parquet has no name for made plain
+	plain *arrow.Schema // that the library is given: what it writes without fault
 	bytes int64         // in the row group so far
 }
 
@@ -39,9 +42,22 @@ func newParquetSink(w io.Writer, schema *arrow.Schema) (sink, error) {
 		fields[i].Type = plainType(f.Type)
 	}
 	meta := schema.Metadata()
-	plain := arrow.NewSchema(fields, &meta)
+	told := arrow.NewSchema(fields, &meta)
+	written := told.Fields()
+	for i, f := range written {
+		written[i].Type = freeLists(f.Type)
+	}
+	plain := arrow.NewSchema(written, &meta)
 	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithMaxRowGroupLength(groupRows))
-	f, err := pqarrow.NewFileWriter(plain, onlyWrite{w}, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	f, err := pqarrow.NewFileWriter(plain, onlyWrite{w}, props, pqarrow.NewArrowWriterProperties())
+	if err != nil {
+		return nil, err
+	}
+	var stored bytes.Buffer
+	if err := ipc.NewWriter(&stored, ipc.WithSchema(told)).Close(); err != nil {
+		return nil, err
+	}
+	err = f.AppendKeyValueMetadata("ARROW:schema", base64.StdEncoding.EncodeToString(stored.Bytes()))
 	return &parquetSink{w: f, plain: plain}, err
 }
 
@@ -80,40 +96,70 @@ func parquetLacks(f arrow.Field) string {
 }
 
 // plainType is the type as Parquet can have it: views and runs have none there.
+// Below a column it has no dictionaries either, which the library writes but
+// cannot read.
 func plainType(t arrow.DataType) arrow.DataType {
-	plain := func(f arrow.Field) arrow.Field {
-		f.Type = plainType(f.Type)
-		return f
+	if d, ok := t.(*arrow.DictionaryType); ok && arrow.TypeEqual(plainBelow(d.ValueType), d.ValueType) && !arrow.IsNested(bare(d.ValueType).ID()) {
+		return t
 	}
+	return plainBelow(t)
+}
+
+func plainBelow(t arrow.DataType) arrow.DataType {
 	switch t := t.(type) {
 	case *arrow.StringViewType:
 		return arrow.BinaryTypes.String
 	case *arrow.BinaryViewType:
 		return arrow.BinaryTypes.Binary
 	case *arrow.RunEndEncodedType:
-		return plainType(t.Encoded())
+		return plainBelow(t.Encoded())
 	case *arrow.DictionaryType:
-		if arrow.IsNested(bare(t.ValueType).ID()) || !arrow.TypeEqual(plainType(t.ValueType), t.ValueType) {
-			return plainType(t.ValueType)
-		}
+		return plainBelow(t.ValueType)
 	case *arrow.ListViewType:
-		return arrow.ListOfField(plain(t.ElemField()))
+		return plainBelow(arrow.ListOfField(t.ElemField()))
 	case *arrow.LargeListViewType:
-		return arrow.LargeListOfField(plain(t.ElemField()))
+		return plainBelow(arrow.LargeListOfField(t.ElemField()))
+	}
+	return withInner(t, plainBelow)
+}
+
+// freeLists is the type with lists of any size for those of a fixed one. These
+// are alike in Parquet, but the library writes no null of a fixed size.
+func freeLists(t arrow.DataType) arrow.DataType {
+	if t, ok := t.(*arrow.FixedSizeListType); ok {
+		return freeLists(arrow.ListOfField(t.ElemField()))
+	}
+	return withInner(t, freeLists)
+}
+
+// withInner is the type with another for each below it. Items of lists have
+// the name that Parquet gives them, and lists of a fixed size are nullable:
+// readers miss the items of one that cannot be null itself in a null struct.
+func withInner(t arrow.DataType, to func(arrow.DataType) arrow.DataType) arrow.DataType {
+	changed := func(f arrow.Field) arrow.Field {
+		f.Nullable = f.Nullable || f.Type.ID() == arrow.FIXED_SIZE_LIST
+		f.Type = to(f.Type)
+		return f
+	}
+	item := func(f arrow.Field) arrow.Field {
+		f.Name = "element"
+		return changed(f)
+	}
+	switch t := t.(type) {
 	case *arrow.ListType:
-		return arrow.ListOfField(plain(t.ElemField()))
+		return arrow.ListOfField(item(t.ElemField()))
 	case *arrow.LargeListType:
-		return arrow.LargeListOfField(plain(t.ElemField()))
+		return arrow.LargeListOfField(item(t.ElemField()))
 	case *arrow.FixedSizeListType:
-		return arrow.FixedSizeListOfField(t.Len(), plain(t.ElemField()))
+		return arrow.FixedSizeListOfField(t.Len(), item(t.ElemField()))
 	case *arrow.StructType:
 		members := t.Fields()
 		for i, f := range members {
-			members[i] = plain(f)
+			members[i] = changed(f)
 		}
 		return arrow.StructOf(members...)
 	case *arrow.MapType:
-		m := arrow.MapOfFields(plain(t.KeyField()), plain(t.ItemField()))
+		m := arrow.MapOfFields(changed(t.KeyField()), changed(t.ItemField()))
 		m.KeysSorted = t.KeysSorted
 		return m
 	}

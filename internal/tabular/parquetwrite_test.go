@@ -99,21 +99,6 @@ func randomData(r *rand.Rand, f arrow.Field, n int) arrow.ArrayData {
 	return b.NewArray().Data()
 }
 
-// nullableFixed is true if a list of fixed size may be null, or lies in
-// something that may be: the library refuses one that is.
-func nullableFixed(f arrow.Field, above bool) bool {
-	above = above || f.Nullable
-	if f.Type.ID() == arrow.FIXED_SIZE_LIST && above {
-		return true
-	}
-	for _, below := range inner(f.Type) {
-		if nullableFixed(below, above) {
-			return true
-		}
-	}
-	return false
-}
-
 // What is written to Parquet is read again as it was, whatever is null on the
 // way to a value: decimals and float16 have been those of other rows.
 func TestParquet_nested(t *testing.T) {
@@ -122,9 +107,6 @@ func TestParquet_nested(t *testing.T) {
 		for levels := range 4 {
 			for range 6 {
 				f := randomNested(r, leaf, levels)
-				if nullableFixed(f, false) {
-					continue
-				}
 				n := 1 + r.IntN(60)
 				column := array.MakeFromData(randomData(r, f, n))
 				checkParquet(t, f, column, r.IntN(n))
@@ -185,17 +167,17 @@ func TestParquet_lacks(t *testing.T) {
 	seconds := arrow.FixedWidthTypes.Duration_s
 	member := arrow.StructOf(arrow.Field{Name: "d", Type: seconds, Nullable: true})
 	for want, dt := range map[string]arrow.DataType{
-		`"x" is duration[s], which`:                                           seconds,
-		`"x" is month_interval, which`:                                        months,
-		`"x" is day_time_interval, which`:                                     dayTimes,
-		`"x" is month_day_nano_interval, which`:                               monthDayNanos,
-		`"x" is decimal32(5, 1), which`:                                       &arrow.Decimal32Type{Precision: 5, Scale: 1},
-		`"x" is decimal64(12, 1), which`:                                      &arrow.Decimal64Type{Precision: 12, Scale: 1},
-		`"x" is decimal128(12, -1), which`:                                    &arrow.Decimal128Type{Precision: 12, Scale: -1},
-		`"x" is list<duration[s]> with duration[s], which`:                    arrow.ListOf(seconds),
-		`"x" is struct<d duration[s]> with duration[s], which`:                member,
-		`"x" is map<utf8, struct<d duration[s]>> with duration[s], which`:     arrow.MapOf(text, member),
-		`"x" is struct<> with a struct of no members, which`:                  arrow.StructOf(),
+		`"x" is duration[s], which`:                                            seconds,
+		`"x" is month_interval, which`:                                         months,
+		`"x" is day_time_interval, which`:                                      dayTimes,
+		`"x" is month_day_nano_interval, which`:                                monthDayNanos,
+		`"x" is decimal32(5, 1), which`:                                        &arrow.Decimal32Type{Precision: 5, Scale: 1},
+		`"x" is decimal64(12, 1), which`:                                       &arrow.Decimal64Type{Precision: 12, Scale: 1},
+		`"x" is decimal128(12, -1), which`:                                     &arrow.Decimal128Type{Precision: 12, Scale: -1},
+		`"x" is list<duration[s]> with duration[s], which`:                     arrow.ListOf(seconds),
+		`"x" is struct<d duration[s]> with duration[s], which`:                 member,
+		`"x" is map<utf8, struct<d duration[s]>> with duration[s], which`:      arrow.MapOf(text, member),
+		`"x" is struct<> with a struct of no members, which`:                   arrow.StructOf(),
 		`"x" is run_end_encoded<int32, duration[s]> with duration[s], which P`: runs(seconds),
 	} {
 		var file bytes.Buffer

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, Optional
 
 from arrow_udf import UdfServer, udf, udtf
+from scalars import SCALARS
 
 
 @udf(input_types=[], result_type="INT")
@@ -98,7 +99,29 @@ TYPES = list(SCALARS)
 
 
 @udf(input_types=TYPES, result_type=f"struct<{', '.join(f'{name}: {name}' for name in TYPES)},>")
-def return_all(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, decimal, date, time, timestamp, interval, string, large_string, binary, large_binary, json):
+def return_all(
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    f32,
+    f64,
+    decimal,
+    date,
+    time,
+    timestamp,
+    interval,
+    string,
+    large_string,
+    binary,
+    large_binary,
+    json,
+):
     ints = (i8, i16, i32, i64, u8, u16, u32, u64)
     rest = (decimal, date, time, timestamp, interval, string, large_string, binary, large_binary, json)
     return dict(zip(TYPES, (bool, *ints, f32, f64, *rest)))

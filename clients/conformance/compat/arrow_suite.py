@@ -6,6 +6,7 @@ import threading
 import time
 
 from arrow_udf import DecimalType, JsonType, UdfServer, udf
+from scalars import SCALARS
 
 server = UdfServer(location="localhost:8815")
 
@@ -60,7 +61,32 @@ MEMBERS = ",\n".join(f"{name}: {type_}" for name, type_ in zip(NAMES, TYPES))
 
 
 @udf(input_types=TYPES, result_type=f"struct<\n{MEMBERS},\n>")
-def return_all(null, bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, decimal, date, time, timestamp, interval, string, large_string, binary, large_binary, json, list, struct):
+def return_all(
+    null,
+    bool,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    f32,
+    f64,
+    decimal,
+    date,
+    time,
+    timestamp,
+    interval,
+    string,
+    large_string,
+    binary,
+    large_binary,
+    json,
+    list,
+    struct,
+):
     ints = (i8, i16, i32, i64, u8, u16, u32, u64)
     rest = (decimal, date, time, timestamp, interval, string, large_string, binary, large_binary, json, list, struct)
     return dict(zip(NAMES, (null, bool, *ints, f32, f64, *rest)))

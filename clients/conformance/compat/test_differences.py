@@ -92,10 +92,54 @@ def test_the_answer_of_a_body_over_lists(tmp_path: Path) -> None:
             values(gateway, "f", batch_of([ints(1, 2, 3)]))
     finally:
         gateway.stop()
+    source = "import array\n\nclass ndarray(array.array):\n    pass\n\n" + source.replace(
+        "range(len(x))", "ndarray('i', x)"
+    )
+    gateway = own(tmp_path, source)
+    try:
+        with pytest.raises(
+            pa.ArrowInvalid, match=r"f: wanted a list of 3 results, got ndarray \(.tolist\(\) makes one\)"
+        ):
+            values(gateway, "f", batch_of([ints(1, 2, 3)]))
+    finally:
+        gateway.stop()
 
 
 def test_add_function(served_files: Gateway) -> None:
     assert values(served_files, "series", batch_of([ints(1)])) == [(0, 0)]  # given to no server in its file
+
+
+def test_add_function_in_the_main_block(tmp_path: Path) -> None:
+    source = """from arrow_udf import UdfServer, udf
+
+def make(n):
+    @udf(["INT"], "INT", name=f"plus{n}")
+    def f(x):
+        return x + n
+
+    return f
+
+server = UdfServer("localhost:1")
+server.add_function(make(1))
+if __name__ == "__main__":
+    server.add_function(make(2))
+"""
+    gateway = own(tmp_path, source)
+    try:
+        assert values(gateway, "plus1", batch_of([ints(1)])) == [2]
+        assert [one.descriptor.path[0] for one in gateway.client.list_flights()] == [b"plus1"]
+    finally:
+        gateway.stop()
+
+
+def test_functools_wraps_above_udf(tmp_path: Path) -> None:
+    source = ONE.format("databend_udf", "UDFServer").replace("@udf", "@timed\n@udf")
+    source = "import functools\n\ndef timed(f):\n    return functools.wraps(f)(lambda *a: 10 * f(*a))\n\n" + source
+    gateway = own(tmp_path, source)
+    try:
+        assert values(gateway, "f", batch_of([ints(1)])) == [10]
+    finally:
+        gateway.stop()
 
 
 @pytest.mark.parametrize(("package", "server"), [("arrow_udf", "UdfServer"), ("databend_udf", "UDFServer")])

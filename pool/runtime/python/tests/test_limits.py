@@ -114,6 +114,37 @@ class Loaded(WorkerCase):
         )
         self.assertEqual(self.load(source).call("look", rows=1).values, ["[0, 1]"])
 
+    def test_the_call_of_a_warmup(self):
+        gate = self.load(f"""{HEAD}
+kept = []
+@udf(warmup=[(1,), (2,)])
+def asks(x: int) -> str:
+    udfgate.counter("rows").add(x)
+    call = udfgate.context()
+    kept.append(call)
+    call.logger.warning("warm %d", x)
+    return repr((call.call_id, call.batch, call.function, call.principal, dict(call.headers), call.remaining(), call.cancelled()))
+@udf(warmup=[(1,)])
+async def tasks(x: int) -> str:
+    udfgate.counter("rows").add(x)
+    return udfgate.context().principal
+@udf
+def first() -> str: return repr((kept[0].headers, kept[0] is kept[1]))
+@udf
+def late() -> bool: return kept[0].cancelled()
+""")
+        self.assertEqual(gate.call("first", rows=1).values, ["(Headers({}), True)"])
+        self.assertIn("has ended", gate.call("late", rows=1).error.text)
+        self.assertEqual(gate.counted, [])
+        (told,) = gate.call("asks", [3]).values
+        self.assertTrue(told.startswith("('17', 3, 'served.asks', '10.0.0.7', {'x-tenant'"), told)
+        self.assertEqual([counts for _, counts in gate.counted], [{"rows": 3}])
+
+    def test_a_warmup_is_told_when_it_begins(self):
+        gate = self.start()
+        gate.load_source(f"{HEAD}@udf(warmup=[(1,)])\n{ONE}")
+        self.assertIn("warming up served.f", [line["message"] for line in gate.logs])
+
 
 class Refused(RefusedCase):
     def test_options_that_contradict_each_other(self):
@@ -123,7 +154,6 @@ class Refused(RefusedCase):
             )
             self.check(f"@udf({mode}, io_threads=4)\n{ONE}", text, line=2)
         self.check(f"@udf(concurrency_timeout=1)\n{ONE}", "served.f: concurrency_timeout says how long to wait", line=2)
-        self.check("@udf\nasync def f(x: int) -> int: yield 1", "async generator functions are not supported yet")
 
     def test_options_that_cannot_be_meant(self):
         for option, text in (
@@ -139,7 +169,7 @@ class Refused(RefusedCase):
     def test_warmups(self):
         for options, body, text in (
             ("warmup=[1]", ONE, "served.f: warmup: row 0: wanted a tuple of arguments, got int"),
-            ("warmup=[(1,), (1, 2)]", ONE, "served.f: warmup: row 1: wanted 1 arguments (x), got 2"),
+            ("warmup=[(1,), (1, 2)]", ONE, "served.f: warmup: row 1: wanted 1 argument (x), got 2"),
             ("warmup=[(1,), ('a',)]", ONE, "row 1: TypeError: result: wanted int64, got str 'a'"),
             ("warmup=[(1,), (None,)]", ONE, "row 1: TypeError: result: wanted int64, got None"),
             ("warmup=[(0,)]", "def f(x: int) -> int: return 1 // x", "row 0: ZeroDivisionError: integer division"),
@@ -160,7 +190,7 @@ class Refused(RefusedCase):
         ):
             self.check(f"@udf({options})\n{body}", text, line=2)
         error = self.check(
-            "import udfgate\n@udf(warmup=[()])\ndef f() -> str: return udfgate.context().call_id", "no call is"
+            "import udfgate\n@udf(warmup=[()])\ndef f() -> str: return udfgate.context().headers['x']", "KeyError: 'x'"
         )
         self.assertIn('served.py", line 4, in f\n', error["traceback"])
         self.assertNotIn("udfgate_worker", error["traceback"])

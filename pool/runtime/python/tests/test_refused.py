@@ -48,7 +48,6 @@ class Refused(RefusedCase):
     def test_what_is_not_built(self):
         for option in ("init='shared'", "native='require'", "affinity='stream'"):
             self.check(f"@udf({option})\ndef f(x: int) -> int: ...", f"{option} is not supported yet", line=2)
-        self.check("@udf\ndef f(x: int) -> int: yield 1", "generator functions are not supported yet")
         self.check("@udaf(input_types=['INT'], result_type='INT')\nclass F: ...", "aggregate functions (@udaf)")
 
     def test_options_that_contradict_each_other(self):

@@ -10,6 +10,7 @@ import uuid
 
 import forms
 from case import WorkerCase
+from gateway import RECODE
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
@@ -124,6 +125,36 @@ class Trees(WorkerCase):
                     got = [told(type_, forms.plainly(type_, value)) for value in got]
                     self.assertEqual(got, wanted, (name, seed))
 
+    def test_dicts_that_go_as_they_are(self):
+        gate = self.load("""
+            from udfgate import udf
+            @udf(input_types=["VARCHAR"], result_type="STRUCT<a BIGINT, s STRUCT<b VARCHAR, l BIGINT[]>>")
+            def f(source):
+                return eval(source)
+            @udf(input_types=["VARCHAR"], result_type="STRUCT<a BIGINT, d DATE, s STRUCT<b VARCHAR>>")
+            def g(source):
+                import datetime
+                return eval(source)
+            """)
+        good = {"a": 1, "s": {"b": "x", "l": [1, 2]}}
+        texts = [repr(good), "None", "{'a': 2, 's': None}", "{'s': {'l': []}}", "{'s': {'l': [], 'b': 'y'}, 'a': 3}"]
+        wanted = [good, None, {"a": 2, "s": None}, {"a": None, "s": {"b": None, "l": []}},
+                  {"a": 3, "s": {"b": "y", "l": []}}]  # fmt: skip
+        described = gate.function("f")["result"]["type"]
+        wanted = [told(described, forms.plainly(described, one)) for one in wanted]
+        for flags in (0, 2):
+            got = gate.call("f", texts, block=8, flags=flags)
+            self.assertEqual([told(described, forms.plainly(described, one)) for one in got.values], wanted)
+            call = got.call
+            gate.put(RECODE, call)
+            again = gate.result("f")
+            self.assertEqual([told(described, forms.plainly(described, one)) for one in again.values], wanted)
+        for name, bad in (("f", "{'a': 1, 's': {'b': '\\ud800'}}"),
+                          ("g", "{'a': 2**70, 'd': datetime.date(2020, 1, 1), 's': {'b': 'x'}}"),
+                          ("g", "{'a': 1, 'd': None, 's': {'b': '\\ud800'}}")):  # fmt: skip
+            error = gate.call(name, ["{'a': 1}"] * 9 + [bad], block=8).error
+            self.assertEqual((error.row, error.kind), (9, 2), error)
+
     def test_the_fast_way_and_the_strict_rules_agree(self):
         from udfgate_worker import convert, exact, kinds, strict, typenames, wire
 
@@ -171,7 +202,9 @@ class Trees(WorkerCase):
         if kind in ("list", "fixed_size_list"):
             return [self.rounded(type_["children"][0]["type"], one) for one in value]
         if kind == "struct":
-            return tuple(self.rounded(member["type"], one) for member, one in zip(type_["children"], value))
+            members = type_["children"]
+            ones = map(value.get, [member["name"] for member in members]) if type(value) is dict else value
+            return tuple(self.rounded(member["type"], one) for member, one in zip(members, ones))
         if kind == "map":
             pairs = value.items() if isinstance(value, dict) else value
             return [(one, self.rounded(type_["children"][1]["type"], other)) for one, other in pairs]

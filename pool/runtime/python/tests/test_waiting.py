@@ -177,6 +177,18 @@ class Waiting(WorkerCase):
         gate.call("busy", list(range(4096)), [""] * 4096)
         self.assertEqual(gate.call("look", ["threading.active_count()"]).values, ["1"])
 
+    def test_what_begins_to_wait_late(self):
+        """Rows of a cache first, then 2,000 that wait: hardly more than a slice of them is run one after the other."""
+        gate = self.load(SOURCE)
+        source = "alone.append(threading.current_thread() is threading.main_thread()); time.sleep(0.001)"
+        for quick in (1023, 2047):
+            gate.call("do", ["alone = []"])
+            got = gate.call("busy", list(range(quick + 2000)), [""] * quick + [source] * 2000)
+            self.assertEqual(len(got.values), quick + 2000)
+            alone = eval(gate.call("look", ["alone"]).values[0])
+            self.assertEqual(len(alone), 2000)
+            self.assertLessEqual(sum(alone), 32)
+
     def test_a_slice_is_run_once(self):
         """Rows that are run one after the other in growing slices: 1, 2, 4, 8, 16, the rest. Whichever fails, none before
         it runs again.
@@ -320,6 +332,22 @@ class Hostile(WorkerCase):
         failed = [row for row, text in enumerate(only.texts) if text]
         self.assertTrue(failed)
         self.assertEqual({only.texts[row] for row in failed}, {"CancelledError"})
+        self.works(gate)
+
+    def test_cancelling_oneself(self):
+        """A task that was told to end and returns has a value: CPython counts it as cancelled all the same."""
+        gate = self.load(SOURCE)
+        cancel = "asyncio.current_task().cancel()"
+        sources = [cancel, "", cancel + "; raise ValueError('its own')", cancel] + [""] * 36
+        only = gate.call("tasks", list(range(40)), sources, flags=KEEP).segments[0]
+        self.assertEqual({row: text for row, text in enumerate(only.texts) if text}, {2: "ValueError: its own"})
+        self.assertEqual(only.values, [None if x == 2 else f"{x} none" for x in range(40)])
+        sources[2] = ""
+        got = gate.call("tasks", list(range(40)), sources).values
+        self.assertEqual(got, [f"{x} none" for x in range(40)])
+        sources[1] = cancel + "; 1/0"
+        error = gate.call("tasks", list(range(40)), sources).error
+        self.assertEqual((error.row, error.name), (1, "ZeroDivisionError"))
         self.works(gate)
 
     def test_a_loop_within(self):

@@ -68,13 +68,13 @@ class Context:
 
     @property
     def headers(self) -> "Headers":
-        """The headers of the request. RuntimeError if they were too many to be passed on."""
+        """The headers of the request. RuntimeError if not all of them could be passed on."""
         if self._headers is None:
             pairs = self._fact("headers") or []
             if self._fact("cut"):
                 raise RuntimeError(
                     f"udfgate.context().headers: the request has more than {HEADERS_BYTES_MAX} bytes of headers "
-                    "(CONTEXT_HEADERS_BYTES_MAX)"
+                    "(CONTEXT_HEADERS_BYTES_MAX), or one that is not UTF-8"
                 )
             self._headers = Headers(pairs)
         return self._headers

@@ -332,11 +332,28 @@ def _lossy(kind: pa.DataType) -> bool:
 def _value(scalar: pa.Scalar) -> object:
     try:
         value = scalar.as_py()
-        return value if pa.scalar(value, scalar.type).equals(scalar) else scalar
+        if pa.scalar(value, scalar.type).equals(scalar):
+            return value
     except MemoryError:
         raise
     except Exception:
-        return scalar
+        pass
+    return _parts(scalar)
+
+
+def _parts(scalar: pa.Scalar) -> object:
+    """A value of which Python's classes do not hold some part: that part is pyarrow's, the rest is Python's."""
+    is_, kind = pa.types, scalar.type
+    if not scalar.is_valid:
+        return None
+    if is_.is_map(kind):
+        return [(_value(entry[0]), _value(entry[1])) for entry in scalar.values]
+    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
+        return list(map(_value, scalar.values))
+    names = [kind.field(at).name for at in range(kind.num_fields)] if is_.is_struct(kind) else []
+    if names and len(set(names)) == len(names):
+        return {name: _value(scalar[at]) for at, name in enumerate(names)}
+    return scalar
 
 
 def spread(answer: pa.Array, seen: list, rows: int) -> pa.Array:

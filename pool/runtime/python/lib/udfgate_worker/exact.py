@@ -83,6 +83,8 @@ def _moment(type_: Type) -> object:
     bits = 31 if type_.kind in ("date32", "time32") else 63
 
     def rule(kind: Type, value: object) -> int:
+        if _modules(type(value)) == "pyarrow.lib":
+            return moments.of_scalar(kind, value)
         if not issubclass(type(value), its) or (its is moments.date and issubclass(type(value), moments.datetime)):
             raise refusal("TypeError", kind, value)
         if its is moments.time or its is moments.datetime:
@@ -295,12 +297,21 @@ def _members(kind: Type, value: object, names: tuple) -> "dict | None":
     return None
 
 
+def _of_one(kind: Type) -> str:
+    """What to do where one type in a list was taken for that type."""
+    if len(kind.children) != 1:
+        return ""
+    names = {"int32": "INT", "int64": "BIGINT", "float64": "DOUBLE", "utf8": "VARCHAR"}
+    name = names.get(str(kind.children[0][1]), "…")
+    return f'(a list of one type is a struct of one: yield (value,), or give the type alone, result_types="{name}")'
+
+
 def _by_place(members: list) -> object:
     """The rule of a struct whose members have no names of their own, as of what a table function answers."""
 
     def rule(kind: Type, value: object) -> tuple:
         if not issubclass(type(value), tuple) or tuple.__len__(value) != len(members):
-            raise refusal("TypeError", kind, value)
+            raise refusal("TypeError", kind, value, _of_one(kind))
         parts = zip(members, tuple.__iter__(value))
         return tuple([exact(part, _at_index, at) for at, ((_, exact, _), part) in enumerate(parts)])
 

@@ -1,6 +1,5 @@
 """LOAD → LOADED: import the served modules, find their functions, settle what each takes and returns."""
 
-import os
 import sys
 from _functools import partial
 

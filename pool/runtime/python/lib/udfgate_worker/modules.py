@@ -120,7 +120,8 @@ def _declared(values: list) -> list:
 def _wrapped(value: object) -> "Declaration | None":
     """What an undecorated function is the wrapper of, if that is declared."""
     for _ in range(WRAPPERS_MAX):
-        if not isinstance(value, Plain) and type(value).__module__ != "functools":
+        its = type(value)  # whatever a class says of itself, and its metaclass of it
+        if its is not Plain and type.__getattribute__(its, "__module__") != "functools":
             return None
         value = getattr(value, "__wrapped__", None)
         if issubclass(type(value), Declared):
@@ -158,5 +159,3 @@ def _lack(value: object, shape: Shape) -> str:
         if not parameter.optional and parameter.hint is NO_HINT:
             return f"no type hint on parameter {parameter.name}"
     return "no type hint on the result" if shape.returns is NO_HINT else ""
-
-

@@ -11,6 +11,7 @@ from itertools import repeat
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.kinds import UNITS, Inexact, Type, standard
+from udfgate_worker.strict import Misfit, refusal
 from udfgate_worker.typenames import Unserved
 
 date, datetime, time, timedelta = [standard("datetime", name) for name in ("date", "datetime", "time", "timedelta")]
@@ -18,6 +19,14 @@ timezone = standard("datetime", "timezone")
 utc = timezone.utc
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 DAY_MS = 86_400_000
+_SCALARS = {  # pyarrow's by the kinds that they are
+    "Date32Scalar": ("date32", "date64"),
+    "Date64Scalar": ("date32", "date64"),
+    "Time32Scalar": ("time32", "time64"),
+    "Time64Scalar": ("time32", "time64"),
+    "TimestampScalar": ("timestamp",),
+    "DurationScalar": ("duration",),
+}
 _EPOCH = datetime(1970, 1, 1)
 _MIDNIGHT = datetime(1, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -124,6 +133,36 @@ def _read_date64(values: list) -> object:
     if any(map(mod, values, repeat(DAY_MS))):
         raise Inexact
     return map(_dates.__getitem__, map(floordiv, values, repeat(DAY_MS)))
+
+
+def of_scalar(kind: Type, scalar: object) -> int:
+    """The number of one of pyarrow's scalars, which is beyond what Python's classes hold, in a column of this type.
+
+    Raises Misfit.
+    """
+    number, its = getattr(scalar, "value", None), type(scalar).__name__
+    if kind.kind not in _SCALARS.get(its, ()) or type(number) is not int:
+        raise refusal("TypeError", kind, scalar)
+    have = scalar.type
+    zone = getattr(have, "tz", None)
+    if bool(zone) != bool(kind.zone):
+        raise refusal("TypeError", kind, scalar, "with a time zone" if zone else "without a time zone")
+    if its in ("Date32Scalar", "Date64Scalar"):
+        per, wanted = 1 if its == "Date32Scalar" else DAY_MS, 1 if kind.kind == "date32" else DAY_MS
+        if number % per:
+            raise refusal("ValueError", kind, number, f"of {have}: no whole day")
+    else:
+        per, wanted = UNITS[have.unit], UNITS[kind.unit]
+    time_of_day = its in ("Time32Scalar", "Time64Scalar")
+    if time_of_day and not 0 <= number < 86_400 * per:
+        raise refusal("OverflowError", kind, number, f"of {have}: no time of day")
+    exact, rest = divmod(number * wanted, per)
+    if rest:
+        raise Misfit("ValueError", f"result: {number} of {have} is not exact in {kind}")
+    bits = 31 if kind.kind in ("date32", "time32") else 63
+    if not -(1 << bits) <= exact < 1 << bits:
+        raise refusal("OverflowError", kind, number, f"of {have}")
+    return exact
 
 
 def writing(type_: Type) -> tuple:

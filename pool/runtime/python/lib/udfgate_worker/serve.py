@@ -155,9 +155,7 @@ class Worker:
         request = decode(data)
         folders = tuple([folder.rstrip("/") + "/" for folder in request.get("path") or []])
         try:
-            self.calls.functions, entries, skipped = load(
-                request, self.arenas.views, self._imports, self._tells
-            )
+            self.calls.functions, entries, skipped = load(request, self.arenas.views, self._imports, self._tells)
             self.calls.generation = request["generation"]
             if not any([function.vector for function in self.calls.functions]):
                 self.arenas.lend_nothing()

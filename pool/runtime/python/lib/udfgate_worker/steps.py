@@ -3,6 +3,7 @@
 from time import monotonic_ns
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
+from udfgate_worker.rows import PART_BYTES_MAX, weight
 from udfgate_worker.tasks import BrokenLoop, worker_loop
 from udfgate_worker.waiting import no_worker
 
@@ -16,17 +17,20 @@ class Steps:
     def __init__(self, iterator: object) -> None:
         self.iterator = iterator
         self.values: list = []
-        self.wanted = self.due = 0
+        self.wanted = self.due = self.left = 0
+        self.copy = None
+        self.full = False
         self.error: BaseException | None = None
-        self.closing = self.over = self.going = False
+        self.closing = self.over = self.going = self.ended = False
         self.loop = self.gate = None
 
-    def take(self, count: int, due: int = 0) -> tuple:
-        """(values, error): the next values; fewer at the end, and in front of what the body has raised.
+    def take(self, count: int, due: int, copy: object) -> tuple:
+        """(values, error): the next values; fewer at the end, in front of what the body has raised, and where `full` is set.
 
-        due: an instant, behind which no value is waited for if there is one; 0: none.
+        due: an instant, behind which no value is waited for if there is one; 0: none. copy: as rows.copier, or None.
         """
-        self.values, self.wanted, self.due = [], count, due
+        self.values, self.wanted, self.due, self.copy = [], count, due, copy
+        self.full, self.left = False, PART_BYTES_MAX
         self._go()
         error, self.error = self.error, None
         return self.values, error
@@ -63,9 +67,13 @@ class Steps:
         try:
             while not self.closing:
                 while len(self.values) < self.wanted:
-                    self.values.append(await step())
-                    if self.due and monotonic_ns() >= self.due:
+                    value = await step()
+                    self.left -= weight(value)
+                    self.values.append(value if self.copy is None else self.copy(value))
+                    if self.left <= 0 or (self.due and monotonic_ns() >= self.due):
+                        self.full = True
                         break
+                value = None  # the caller may be long in taking the part
                 self.gate = self.loop.loop.create_future()
                 self._stop()
                 await self.gate
@@ -76,10 +84,11 @@ class Steps:
             pass
         except BaseException as e:
             self.error = e
+        self.ended = True
 
     def _done(self, task: object) -> None:
         self.over = True
-        if task.cancelled() and self.error is None:
+        if task.cancelled() and not self.ended:  # else the body has cancelled its own task, and come to its end
             self.error = self.loop.cancelled()
         self._stop()
 

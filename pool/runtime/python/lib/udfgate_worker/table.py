@@ -32,18 +32,19 @@ from udfgate_worker.frames import (
     ProtocolError,
 )
 from udfgate_worker.function import Function
+from udfgate_worker.iterators import GENERATOR, Awaited, begun
 from udfgate_worker.keeping import Keeper, exact_or_failed, rows_failed
 from udfgate_worker.modes import Clock
 from udfgate_worker.region import TooLarge
 from udfgate_worker.result import Outcome, Times
+from udfgate_worker.rows import PART_BYTES_MAX, SIZED, copier, fitting, weight
 from udfgate_worker.segment import Segment, read_block
-from udfgate_worker.strict import Misfit, exact_values, refusal, type_name
+from udfgate_worker.strict import Misfit, exact_values, type_name
 
 PART_ROWS_MAX = 1024
+LOOK_NS = 1_000_000  # how often rows are weighed: what is made meanwhile is not much
+GROW_PARTS = 8  # parts of the most rows for which there was room, before a larger one is tried
 PART_NS = 100_000_000  # no further row is waited for after this, or half of the part's time limit if that is less
-_GENERATOR = type(_ for _ in ())
-_SCALARS = (str, bytes, bytearray, memoryview, dict)  # could be iterated over, which is never what was meant
-_WANTED = "an iterable of rows"
 
 
 class Table:
@@ -71,60 +72,6 @@ class _Unheld:
 
     def __iter__(self) -> object:
         raise self.misfit
-
-
-def _each(values: object) -> object:
-    yield from values
-
-
-class Awaited:
-    """The rows of an async iterator. Several are awaited in one go where they are asked for in one go."""
-
-    def __init__(self, rows: object) -> None:
-        from udfgate_worker.steps import Steps
-
-        self.steps = Steps(rows)
-
-    def __iter__(self) -> "Awaited":
-        return self
-
-    def __next__(self) -> object:
-        for value in self.take(1):
-            return value
-        raise StopIteration
-
-    def take(self, count: int, due: int = 0) -> object:
-        """Iterate over the next rows; fewer than count at their end, in front of what the body raises, and behind the
-        first that comes at the instant due or later.
-        """
-        values, error = self.steps.take(count, due)
-        yield from values
-        if error is not None:
-            raise error
-
-    def close(self) -> None:
-        """Close the generator, as its own close does. What is no generator has none."""
-        self.steps.close()
-
-
-def begun(value: object) -> object:
-    """The iterator over the rows that a body has returned. Raises Misfit, and what the value's own code raises."""
-    its = type(value)
-    if its is _GENERATOR:
-        if value.gi_frame is None:
-            what = "result: wanted a generator for this row, got one that has ended (does a cache keep it?)"
-            raise Misfit("ValueError", what)
-        return value
-    if value is None:
-        return iter(())
-    if its is list or its is tuple:
-        return iter(value)
-    if not issubclass(its, _SCALARS):
-        if hasattr(its, "__aiter__"):
-            return Awaited(value.__aiter__())
-        if hasattr(its, "__iter__") or hasattr(its, "__getitem__"):
-            return _each(value)
-    raise refusal("TypeError", _WANTED, value)
 
 
 class _Part:
@@ -189,8 +136,12 @@ class Run:
         self.iterator = None
         self.owner = segment.lo
         self.due = 0  # the part goes with the first row that comes at this instant or later
+        self.look = self.weighed = self.weight = 0  # when to weigh rows; how many were, and bytes of them
+        self.copy = copier(function.encoder.type_name)
         self.over = False
         self.most = PART_ROWS_MAX  # rows of a part; less once there was no room for one
+        self.fitted = self.fits = 0  # parts of so many rows since, and the last number of rows that had room
+        self.sized = function.encoder.type_name in SIZED
         self.rest: _Part | None = None  # what has been run and did not find room
         self.gone = -1  # an input row of which a value did not fit
         self.aside: list[bytes] = []  # frames for after this call
@@ -219,6 +170,7 @@ class Run:
         """Fill a part. Two rows that take half of its time limit each do not reach it together."""
         remaining = self.calls.facts[3]
         self.due = monotonic_ns() + (min(PART_NS, remaining // 2) if remaining else PART_NS)
+        self.look = self.weighed = self.weight = 0
         while True:
             self.clock.start()
             try:
@@ -239,7 +191,7 @@ class Run:
         values, owners, pairs = part.values, part.owners, self.pairs
         extend, append = values.extend, values.append
         body, direct, begin, now = self.function.body, self.function.table.direct, begun, monotonic_ns
-        iterator, row, due, most = self.iterator, self.owner, self.due, self.most
+        iterator, row, look, most, copy = self.iterator, self.owner, self.look, self.most, self.copy
         have, own = len(owners), owners.append  # have: rows of input rows that are at their end
         try:
             while True:
@@ -252,15 +204,22 @@ class Run:
                             row, args = entry
                             iterator = body(*args) if direct else begin(body(*args))
                         room, its = most - len(values), type(iterator)
-                        if its is _GENERATOR:
-                            for value in islice(iterator, room):
+                        if its is GENERATOR:
+                            rows = islice(iterator, room)
+                            for value in rows if copy is None else map(copy, rows):
                                 append(value)
-                                if now() >= due:
-                                    return True
+                                if now() >= look:
+                                    look = self._looked(values)
+                                    if not look:
+                                        return True
+                        elif its is Awaited:
+                            extend(iterator.take(room, self.due, copy))
+                            if iterator.steps.full:
+                                return True
                         else:  # of a list no row is slow
-                            extend(iterator.take(room, due) if its is Awaited else islice(iterator, room))
+                            extend(islice(iterator, room) if copy is None else map(copy, islice(iterator, room)))
                         count = len(values)
-                        if count >= most or (its is Awaited and count > have and now() >= due):
+                        if count >= most:
                             return True
                         iterator = None  # the row's end
                         if count - have == 1:
@@ -268,19 +227,29 @@ class Run:
                         elif count > have:
                             owners += [row] * (count - have)
                         have = count
-                        if count and now() >= due:
-                            return True
+                        if count and now() >= look:
+                            look = self._looked(values)
+                            if not look:
+                                return True
                 except BaseException as e:
-                    iterator = args = entry = value = None
+                    iterator = args = entry = value = rows = None
                     owners += [row] * (len(values) - len(owners))
                     if not self._failed(part, row, e):
                         return False
                 have = len(values)
-                if have >= most or now() >= due:
+                if have >= most or now() >= self.due:
                     return True
         finally:
             self.iterator, self.owner = iterator, row
             owners += [row] * (len(values) - len(owners))
+
+    def _looked(self, values: list) -> int:
+        """When to look at the clock and the weight of the rows again, or 0: the part is to go."""
+        at = monotonic_ns()
+        self.weight += sum(map(weight, islice(values, self.weighed, None)))
+        self.weighed = len(values)
+        self.look = 0 if at >= self.due or self.weight >= PART_BYTES_MAX else min(self.due, at + LOOK_NS)
+        return self.look
 
     def _failed(self, part: _Part, row: int, error: BaseException) -> bool:
         """A row has raised, or cannot be run: note it. Whether the rows after it are to be run."""
@@ -317,14 +286,24 @@ class Run:
         return outcome, part
 
     def _fitting(self, part: _Part) -> tuple:
-        """(Outcome, _Part): where the gateway refuses room for all of a part it is half of it, and so on; the rest waits."""
+        """(Outcome, _Part): where the gateway refuses room for all of a part it is half of it, and so on; the rest waits.
+
+        The next parts begin with what had room.
+        """
         whole, count, self.gone = part, len(part.values), -1
+        if whole.failure is None:
+            count = fitting(part.values[: self.most]) if self.sized else min(count, self.most)
+            part = whole if count == len(part.values) else whole.first(count)
         outcome = self.guarded(part, False)
         while outcome.status == TOO_LARGE and count > 1 and whole.failure is None:
-            count //= 2
-            self.most, part = count, whole.first(count)
+            count, self.fits = self.fits if 0 < self.fits < count else count // 2, 0
+            self.most, self.fitted, part = count, 0, whole.first(count)
             self.region.used, self.gone = 0, -1
             outcome = self.guarded(part, False)
+        if outcome.status == DONE and count == self.most:
+            self.fits, self.fitted = count, self.fitted + 1
+            if self.fitted >= GROW_PARTS:
+                self.most, self.fitted = min(PART_ROWS_MAX, count + count // 4 + 1), 0
         if part is not whole and outcome.status == DONE:
             self.rest = whole.after(count, self.gone)
         return outcome, part

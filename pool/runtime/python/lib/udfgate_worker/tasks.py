@@ -61,6 +61,7 @@ class _Running:
         self.loop, self.body, self.block, self.at_once = loop, settings.body, block, settings.at_once
         self.settings = settings
         self.tasks: dict = {}  # by row; the loop itself does not hold a task that waits
+        self.settled: set = set()  # rows in self.tasks that have a value, or have failed
 
     def drive(self) -> None:
         """Run all rows. If the loop breaks, those that are not done fail."""
@@ -70,7 +71,8 @@ class _Running:
         except RuntimeError as e:  # BrokenLoop, or the loop was closed just now
             begun, self.tasks = sorted(self.tasks), {}
             for at in begun:
-                self.block.fail(at, e)
+                if at not in self.settled:
+                    self.block.fail(at, e)
             self.block.fail_rest(e)
 
     def more(self) -> None:
@@ -113,14 +115,21 @@ class _Running:
             value = await (self.body(*block.args(at)) if made is None else made)
         except BaseException as e:
             no_worker()
+            self.settled.add(at)
             block.fail(at, e)
         else:
             no_worker()
+            self.settled.add(at)
             block.values[at] = value
 
     def done(self, at: int, task: object) -> None:
-        """A task has ended; one that was cancelled before it began is a row that failed."""
-        if task.cancelled():
+        """A task has ended; one that was cancelled before it began is a row that failed.
+
+        A body may cancel its own task and return: the task then counts as cancelled, though its row has a value.
+        """
+        if at in self.settled:
+            self.settled.discard(at)
+        elif task.cancelled():
             self.block.fail(at, self.loop.cancelled())
         if self.tasks.pop(at, None) is not None:
             self.more()

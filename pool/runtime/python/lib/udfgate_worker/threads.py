@@ -10,12 +10,14 @@ from udfgate_worker.library import library
 from udfgate_worker.waiting import Block, no_worker, report
 
 ROW_WAITED_NS = 100_000  # a row that took less is not worth a thread
+WAITED_NS = 20_000_000  # a slice that waited for less may only have been kept from its processor: the next one decides
+SLICE_ROWS_MAX = 16  # a slice is judged when it is over, and its first row may be where the waiting begins
 
 
 class Threads:
     """Runs the rows of a body in threads, once it is seen to wait.
 
-    Rows run one after the other at first, in growing slices. When a slice has spent more time waiting than computing,
+    Rows run one after the other at first, in slices that grow to SLICE_ROWS_MAX. When a slice has spent more time waiting than computing,
     the rest of the chunk goes through the threads, which are kept: what only computes would gain nothing from them.
     """
 
@@ -33,18 +35,21 @@ class Threads:
         """Run a block; as Block.ended. The clock gets the wall of it, and the processor time of all threads."""
         block = Block(columns, count, keep)
         clock.start()
-        size = 1
+        size, doubt = 1, 0
         while not self.waits and block.next < block.stop:
-            self._slice(block, min(block.next + size, count))
-            size *= 2
+            waited = self._slice(block, min(block.next + size, count))
+            self.waits = waited >= WAITED_NS or bool(waited and doubt)
+            doubt = waited
+            if not waited:
+                size = min(2 * size, SLICE_ROWS_MAX)
         if block.next < block.stop:
             self._spread(block, clock.measure)
         clock.stop()
         clock.cpu += block.cpu
         return block.ended()
 
-    def _slice(self, block: Block, hi: int) -> None:
-        """Run rows one after the other, each in a copy of the context."""
+    def _slice(self, block: Block, hi: int) -> int:
+        """Run rows one after the other, each in a copy of the context. How long they took if they waited, else 0."""
         lo, values = block.next, block.values
         columns = [column[lo:hi] for column in block.columns]
         calls = map(Context.run, map(Context.copy, repeat(block.context, hi - lo)), repeat(self.body), *columns)
@@ -61,11 +66,11 @@ class Threads:
             block.fail(len(values), error)
             if not block.keep:
                 block.next = hi  # the rows before the failed one have run
-                return
+                return 0
             values.append(None)
         block.next = hi
         took = monotonic_ns() - began
-        self.waits = took >= ROW_WAITED_NS * (hi - lo) and (thread_time_ns() - cpu) * 2 < took
+        return took if took >= ROW_WAITED_NS * (hi - lo) and (thread_time_ns() - cpu) * 2 < took else 0
 
     def _spread(self, block: Block, measure: bool) -> None:
         """Run the rows that are left in threads, and wait for all that were begun."""

@@ -59,7 +59,8 @@ def _check(function: Function, row: object) -> None:
         raise _Wrong(f"wanted a tuple of arguments, got {type_name(row)}")
     if len(row) != len(function.args):
         names = ", ".join(function.names)
-        raise _Wrong(f"wanted {len(function.args)} arguments ({names}), got {len(row)}")
+        noun = "argument" if len(function.args) == 1 else "arguments"
+        raise _Wrong(f"wanted {len(function.args)} {noun} ({names}), got {len(row)}")
 
 
 def _run(body: object, args: list) -> object:
