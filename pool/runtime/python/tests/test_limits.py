@@ -170,7 +170,19 @@ class Refused(RefusedCase):
         for options, body, text in (
             ("warmup=[1]", ONE, "served.f: warmup: row 0: wanted a tuple of arguments, got int"),
             ("warmup=[(1,), (1, 2)]", ONE, "served.f: warmup: row 1: wanted 1 argument (x), got 2"),
-            ("warmup=[(1,), ('a',)]", ONE, "row 1: TypeError: result: wanted int64, got str 'a'"),
+            ("warmup=[(1,), ('a',)]", ONE, "row 1: TypeError: argument x: wanted int64, got str 'a'"),
+            ("warmup=[(1,), (2.5,)]", "def f(x: int) -> str: return 'x'", "row 1: TypeError: argument x: wanted int64"),
+            (
+                "warmup=[(1, 2**63)]",
+                "def f(x: int, y: int) -> int: return x",
+                "row 0: OverflowError: argument y: wanted int64",
+            ),
+            (
+                "warmup=[(['a'],)]",
+                "def f(x: list[int]) -> int: return 1",
+                "argument x: wanted int64 at [0], got str 'a'",
+            ),
+            ("warmup=[('a',)], mode='list'", ONE, "warmup: row 0: TypeError: argument x: wanted int64, got str 'a'"),
             ("warmup=[(1,), (None,)]", ONE, "row 1: TypeError: result: wanted int64, got None"),
             ("warmup=[(0,)]", "def f(x: int) -> int: return 1 // x", "row 0: ZeroDivisionError: integer division"),
             ("warmup=[(0,)]", "def f(x: int) -> int: raise SystemExit", "row 0: SystemExit"),

@@ -243,6 +243,14 @@ class Refused(RefusedCase):
         self.check("@udtf(result_type='INT')\ndef f(x: int): yield x", "result_type is for scalar functions")
         self.check("@udf(result_types=['INT'])\ndef f(x: int): ...", "result_types is for table functions")
 
+    def test_names_of_other_columns(self):
+        for name in ("row", "error"):
+            text = f"served.{name}: {name} is the name of another column of a table function's answer; give it"
+            self.check(f"@udtf(result_types=['INT'])\ndef {name}(): yield 1", text)
+            self.check(f"@udtf(result_types=['INT'], name='{name}')\ndef f(): yield 1", text)
+        loaded = self.start().load_source("from udfgate import udf\n@udf\ndef row(x: int) -> int: return x")
+        self.assertEqual(loaded["functions"][0]["name"], "row")
+
     def test_types(self):
         head = "from typing import *\n"
         for text, returns in (
@@ -271,8 +279,8 @@ class Refused(RefusedCase):
     def test_bodies(self):
         text = "an async table function yields its rows; this one has no yield"
         self.check("@udtf(result_types=['INT'])\nasync def f(x: int): ...", text)
-        self.check("@udf\ndef f(x: int) -> int: yield 1", "generator functions are not supported yet")
-        self.check("@udf\nasync def f(x: int) -> int: yield 1", "async generator functions are not supported yet")
+        self.check("@udf\ndef f(x: int) -> int: yield 1", "a generator function yields rows; use @udtf")
+        self.check("@udf\nasync def f(x: int) -> int: yield 1", "an async generator function yields rows; use @udtf")
         self.check("@udtf(result_types=['INT'])\nclass C: ...", "served.C: the class has no __call__")
 
 

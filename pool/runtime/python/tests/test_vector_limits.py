@@ -53,7 +53,7 @@ class Vectors(VectorCase):
                 ("return x[0] // 0 if 0 else 1", "[(1,)]", "warmup: wanted a column of 1 results, got int"),
                 ("raise ValueError('v')", "[(1,)]", "warmup: ValueError: v"),
                 ("return ['x']", "[(1,)]", "TypeError: result: wanted int64, got str 'x'"),
-                ("return x", "[('text',)]", "warmup: argument 0: "),
+                ("return x", "[('text',)]", "warmup: argument x: "),
             ):
                 source = (
                     f"from udfgate import udf\n@udf(mode='{mode}', warmup={rows})\ndef f(x: int) -> int:\n    {body}\n"

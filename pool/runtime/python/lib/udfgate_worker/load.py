@@ -210,7 +210,7 @@ def _refuse_unbuilt(declaration: Declaration) -> None:
     if table:
         from udfgate_worker.tabletypes import refuse_options
 
-        refuse_options(declaration.options)
+        refuse_options(declaration.options, _name_of(declaration))
     for option, value in declaration.options.items():
         if option in _TAME and value not in _TAME[option]:
             raise Unserved(f"{option}={value!r} is not supported yet")

@@ -8,6 +8,7 @@ run works on whole columns, by maps over C functions: 30 to 400 ns a value, wher
 
 from _operator import add, floordiv, mod, mul, sub
 from itertools import repeat
+from sys import modules
 
 from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.kinds import UNITS, Inexact, Type, standard
@@ -162,7 +163,17 @@ def of_scalar(kind: Type, scalar: object) -> int:
     bits = 31 if kind.kind in ("date32", "time32") else 63
     if not -(1 << bits) <= exact < 1 << bits:
         raise refusal("OverflowError", kind, number, f"of {have}")
+    if _is_held(scalar):  # one of the body's own, which are not taken elsewhere either
+        raise refusal("TypeError", kind, scalar)
     return exact
+
+
+def _is_held(scalar: object) -> bool:
+    """Whether one of Python's own values is the same."""
+    try:
+        return modules["pyarrow"].scalar(scalar.as_py(), scalar.type).equals(scalar)
+    except Exception:
+        return False
 
 
 def writing(type_: Type) -> tuple:
