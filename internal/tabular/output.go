@@ -38,6 +38,11 @@ func appendExtended(dst []byte, extension string, a arrow.Array, i int) []byte {
 			}
 			return appendQuoted(dst, text) // what should be JSON and is not stays what it is: text
 		}
+		if bytes, ok := bareArray(a).(interface{ Value(i int) []byte }); ok {
+			if out, err := appendJSONText(dst, string(bytes.Value(i))); err == nil {
+				return out
+			} // or base64
+		}
 	case extension == udfgate.ExtensionUUID:
 		if id, ok := bareArray(a).(*array.FixedSizeBinary); ok && len(id.Value(i)) == uuidBytes {
 			return append(appendUUID(append(dst, '"'), id.Value(i)), '"')

@@ -122,9 +122,14 @@ func (b *valueBuilder) text(to array.Builder, f arrow.Field, text string) error 
 	return b.scalar(storage, f, extension, text, quote)
 }
 
-// overJSON is true for extensions over text that is JSON.
+// overJSON is true for extensions over text that is JSON, or for Databend's over
+// its bytes.
 func overJSON(extension string) bool {
-	return extension == udfgate.ExtensionJSON || extension == udfgate.ExtensionUDFJSON
+	switch extension {
+	case udfgate.ExtensionJSON, udfgate.ExtensionUDFJSON, udfgate.ExtensionVariant:
+		return true
+	}
+	return false
 }
 
 // jsonDepthMax bounds the nesting of a value that stays JSON: what reads it next
@@ -164,13 +169,15 @@ func jsonDepth(text string) (most int) {
 	return most
 }
 
-// appendPlain appends text to a column of text in either size.
+// appendPlain appends text to a column of text or bytes in either size.
 func appendPlain(b array.Builder, text string) error {
 	switch b := b.(type) {
 	case *array.StringBuilder:
 		b.Append(text)
 	case *array.LargeStringBuilder:
 		b.Append(text)
+	case *array.BinaryBuilder: // large_binary too
+		b.Append([]byte(text))
 	default:
 		return fmt.Errorf("wanted text below an extension, got %s", nameOf(b.Type()))
 	}
@@ -190,6 +197,10 @@ func (b *valueBuilder) json(to array.Builder, f arrow.Field, raw json.RawMessage
 		}
 		if extension == udfgate.ExtensionUDFDecimal && kind == "number" {
 			return appendPlain(storage, string(raw))
+		}
+	case *array.BinaryBuilder:
+		if overJSON(extension) {
+			return appendJSONValue(storage, string(raw))
 		}
 	case *array.ListBuilder, *array.LargeListBuilder, *array.FixedSizeListBuilder:
 		return b.list(storage, bare(f.Type), raw)
