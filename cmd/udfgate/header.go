@@ -44,7 +44,7 @@ func checkHeader(key, value string) error {
 	case strings.HasPrefix(key, "grpc-"), slices.Contains(hiddenHeaders, key):
 		return errors.New("it belongs to the transport or to who calls, and no function gets to see it")
 	case strings.ContainsFunc(key, wrong):
-		return errors.New("wanted a key of letters, digits and - _ .")
+		return errors.New("wanted a key of letters, digits and the signs - . _")
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) && !strings.HasSuffix(key, "-bin"):
 		return errors.New("wanted a value of printable ASCII; a key that ends in -bin takes any bytes")
 	}

@@ -1,6 +1,7 @@
 package tabular
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -20,12 +21,31 @@ func AppendFieldJSON(dst []byte, f arrow.Field, a arrow.Array, i int) []byte {
 // AppendFieldText is AppendText for a column of a field, as AppendFieldJSON is
 // AppendJSON.
 func AppendFieldText(dst []byte, f arrow.Field, a arrow.Array, i int) []byte {
-	if extension, _ := f.Metadata.GetValue(udfgate.ExtensionKey); extension == udfgate.ExtensionUUID && !IsNull(a, i) {
+	switch extension, _ := f.Metadata.GetValue(udfgate.ExtensionKey); {
+	case IsNull(a, i):
+	case overJSON(extension):
+		if text, ok := variantOf(a, i); ok && json.Valid([]byte(text)) {
+			return append(dst, text...)
+		}
+	case extension == udfgate.ExtensionUUID:
 		if id, ok := bareArray(a).(*array.FixedSizeBinary); ok && len(id.Value(i)) == uuidBytes {
 			return appendUUID(dst, id.Value(i))
 		}
 	}
 	return AppendText(dst, a, i)
+}
+
+// variantOf is the text in a column of bytes that are JSON.
+func variantOf(a arrow.Array, i int) (string, bool) {
+	switch a := bareArray(a).(type) {
+	case *array.Binary:
+		return a.ValueString(i), true
+	case *array.LargeBinary:
+		return a.ValueString(i), true
+	case *array.BinaryView:
+		return a.ValueString(i), true
+	}
+	return "", false
 }
 
 // appendExtended appends a value with an extension over its type.
@@ -38,8 +58,8 @@ func appendExtended(dst []byte, extension string, a arrow.Array, i int) []byte {
 			}
 			return appendQuoted(dst, text) // what should be JSON and is not stays what it is: text
 		}
-		if bytes, ok := bareArray(a).(interface{ Value(i int) []byte }); ok {
-			if out, err := appendJSONText(dst, string(bytes.Value(i))); err == nil {
+		if text, ok := variantOf(a, i); ok {
+			if out, err := appendJSONText(dst, text); err == nil {
 				return out
 			} // or base64
 		}

@@ -2,6 +2,7 @@ package tabular
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -141,7 +142,7 @@ func checkParquet(t *testing.T, f arrow.Field, column arrow.Array, cut int) {
 	at := 0
 	for {
 		rows, err := s.Next(17)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

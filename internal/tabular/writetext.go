@@ -102,7 +102,11 @@ func (j *jsonlRows) append(dst []byte, batch arrow.RecordBatch, text *array.Bina
 
 func (j *jsonlRows) value(dst []byte, c int, column arrow.Array, i int) ([]byte, error) {
 	if isJSON(j.fields[c]) && !IsNull(column, i) {
-		if text, ok := textOf(column, i); ok {
+		text, ok := textOf(column, i)
+		if !ok {
+			text, ok = variantOf(column, i)
+		}
+		if ok {
 			return appendJSONText(dst, text)
 		}
 	}

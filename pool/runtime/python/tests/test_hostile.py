@@ -219,6 +219,21 @@ class Breaks(WorkerCase):
         self.still_works("import warnings\nwarnings.simplefilter('error')")
         self.still_works("import os\nos.chdir('/')")
 
+    def test_a_timer_that_is_left_behind(self):
+        source = (
+            "import signal\n"
+            "def late(*_): raise TimeoutError('too late')\n"
+            "signal.signal(signal.SIGALRM, late); signal.setitimer(signal.ITIMER_REAL, 0.2)"
+        )
+        gate = self.load(RAISES)
+        for _ in range(3):
+            self.assertEqual(gate.call("g", [source]).values, [1])
+            told = b""
+            while b"TimeoutError: too late" not in told:  # the worker waits for a frame meanwhile
+                told += os.read(gate.stderr.fileno(), 1 << 16) or self.fail("the worker has ended")
+            gate.put(PING)
+            gate.expect(PONG)
+
     def test_threads(self):
         self.still_works(BUSY_THREAD)
         gate = self.still_works("import threading, sys\nt = threading.Thread(target=sys.exit)\nt.start()\nt.join()")

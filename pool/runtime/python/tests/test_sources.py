@@ -1,6 +1,7 @@
 """What of a file is served: its own text, what its servers were given, wrappers around declared functions."""
 
 import os
+import py_compile
 import unittest
 
 from case import RefusedCase, WorkerCase
@@ -23,24 +24,21 @@ def synchronous(f):
 class Texts(WorkerCase):
     def test_a_file_is_compiled_from_its_own_text(self):
         """An edit of the same size within the same second is not seen by the cache in __pycache__."""
-        for number, more in ((1, []), (2, ["one"]), (3, ["one"])):
+        for number, way in enumerate(("a file", "with another before it", "of another", "by name")):
             gate = self.start()
-            imports = "import served as other\n" if more else ""
-            modules = [
-                {"name": name, "file": gate.write(f"{imports}def g() -> int: return 0\n", name)} for name in more
-            ]
+            folder = gate.folder.name if gate.folder else os.path.dirname(gate.write("", "unused"))
+            other = gate.write("import served\ndef g() -> int: return 0\n", "other")
             file = gate.write("def f() -> int: return 7\n")
             os.utime(file, ns=(10**18, 10**18))
-            # What Python itself imports of it is cached there.
-            gate.write("import served\ndef f() -> int: return served.f()\n", "importer")
-            writer = self.start()
-            loaded = writer.load([{"name": "importer", "file": f"{gate.folder.name}/importer.py"}], [gate.folder.name])
-            self.assertNotIn("error", loaded)
-            self.assertTrue(os.listdir(f"{gate.folder.name}/__pycache__"))
+            py_compile.compile(file)  # as what imports it would
             gate.write(f"def f() -> int: return {number}\n")
             os.utime(file, ns=(10**18, 10**18))
-            self.assertNotIn("error", gate.load([*modules, {"name": "served", "file": file}], [gate.folder.name]))
-            self.assertEqual(gate.call("f", rows=1).values, [number], more)
+            mine = {"name": "served", "file": "" if way == "by name" else file}
+            modules = {"of another": [{"name": "other", "file": other}, mine]}.get(way, [mine])
+            if way == "with another before it":
+                modules = [{"name": "apart", "file": gate.write("def g() -> int: return 0\n", "apart")}, mine]
+            self.assertNotIn("error", gate.load(modules, [folder]))
+            self.assertEqual(gate.call("f", rows=1).values, [number], way)
 
     def test_nothing_is_cached_of_it(self):
         gate = self.load("def f() -> int: return 7\n")
@@ -70,6 +68,15 @@ server.add_function(g)
             self.assertEqual(names[:4], ["g", "m0", "m1", "m2"])
             self.assertEqual(gate.call("m2", [1]).values, [3])
 
+    def test_what_is_given_in_the_main_block(self):
+        error = self.refused("""
+            from arrow_udf import UdfServer, udf
+            def make(i): return udf(["INT"], "INT", name=f"m{i}")(lambda x: x + i)
+            if __name__ == "__main__":
+                UdfServer("localhost:1").add_function(make(1))
+            """)
+        self.assertIn('given to a server under if __name__ == "__main__": is not seen', error["message"])
+
     def test_wrappers_above_a_decorator(self):
         gate, names = self.names("""
 @timed
@@ -97,8 +104,14 @@ def doubled(x: int) -> int: return x
     def test_wrappers_of_async_bodies(self):
         gate, _ = self.names("""
 live = []
+def outside(f):
+    @functools.wraps(f)
+    def inner(*a):
+        assert asyncio._get_running_loop() is None
+        return f(*a)
+    return inner
 @udf
-@timed
+@outside
 async def tasks(x: int) -> int:
     live.append(x)
     most = len(live)

@@ -115,7 +115,7 @@ CASES = {
     ],
     "date64": [
         ("pa.array([1, 2, 3], pa.int64()).view(pa.date64())",
-         (0, "result: wanted date64, got Date64Scalar <pyarrow.Date64Scalar: datetime.date(1970, 1, 1)>")),
+         (0, "result: wanted date64, got int 1 of date64[ms]: no whole day")),
         ("pa.array([0, 86400000, None], pa.int64()).view(pa.date64())", [0, 86_400_000, None]),
         ("pl.Series([0, 86400000, None], dtype=pl.Int64).cast(pl.Datetime('ms'))", [0, 86_400_000, None]),
     ],
@@ -150,7 +150,7 @@ CASES = {
         ("np.array([datetime.time(1), None, None])", [3_600_000_000, None, None]),
         ("pl.Series([datetime.time(1), None, None])", [3_600_000_000, None, None]),
         ("pa.array([1000, 1, None], pa.time64('ns'))",
-         (1, "result: wanted time64[us], got Time64Scalar <pyarrow.Time64Scalar: datetime.time(0, 0)>")),
+         (1, "result: 1 of time64[ns] is not exact in time64[us]")),
         ("pa.array([1000, 2, None], pa.time32('ms'))", [1_000_000, 2_000, None]),
     ],
     "DECIMAL(5,2)": [

@@ -10,6 +10,7 @@ from udfgate_worker.frames import FRAME_BYTES_MAX, HEADER, LONG_FRAME_BYTES_MAX,
 BUFFER_BYTES = 16 << 10
 HIGH_DESCRIPTOR = 512  # out of the way of bodies that close "the first few" descriptors; below the usual limit of 1024
 RIGHTS_BYTES = _socket.CMSG_SPACE(4 * 4)
+_TYPE_AT = 4  # of a frame's header: no type is 0
 CLOSE_ON_EXEC = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
 
 
@@ -38,8 +39,21 @@ class Link:
         self.start, self.end = 0, end
 
     def fill(self) -> None:
-        """Wait for bytes while nothing is left. Ends the process at end of file: the gateway is gone."""
-        end, rights, _, _ = self._receive(self._whole, RIGHTS_BYTES, CLOSE_ON_EXEC)
+        """Wait for bytes while nothing is left. Ends the process at end of file: the gateway is gone.
+
+        Most of a worker's time is spent here, and so is that of a timer which a body has left behind: what its handler
+        raises is told and forgotten, if nothing has been read.
+        """
+        buffer = self.buffer
+        buffer[_TYPE_AT] = 0
+        while True:
+            try:
+                end, rights, _, _ = self._receive(self._whole, RIGHTS_BYTES, CLOSE_ON_EXEC)
+                break
+            except BaseException as e:
+                if buffer[_TYPE_AT] or getattr(e, "errno", None) is not None or issubclass(type(e), MemoryError):
+                    raise  # a frame that was read is lost, or it is of the socket
+                _tell(e)
         if rights:
             self._keep(rights)
         if not end:
@@ -127,6 +141,15 @@ class Link:
         """In a forked child: let go of the socket, so that only the parent speaks on it and keeps it open."""
         self.forked = True
         os.close(self.socket.detach())
+
+
+def _tell(error: BaseException) -> None:
+    from udfgate_worker.errors import traceback_of
+
+    try:
+        os.write(2, traceback_of(error, ()).encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass
 
 
 def _move(descriptor: int) -> int:

@@ -43,9 +43,7 @@ def load(request: dict, views: dict, imports: object, tells: object) -> tuple:
     """
     sys.path[:0] = request.get("path") or []
     functions, entries, skipped = [], [], []
-    if len(request["modules"]) > 1:
-        files = {module["name"]: module["file"] for module in request["modules"] if module.get("file")}
-        sys.meta_path.insert(0, Served(files))
+    sys.meta_path.insert(0, Served({module["name"]: module.get("file") or "" for module in request["modules"]}))
     for module in request["modules"]:
         name, file = module["name"], module.get("file") or ""
         imports(file or name, len(request["modules"]))

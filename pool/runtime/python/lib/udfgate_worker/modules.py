@@ -16,6 +16,7 @@ NOTHING = (
     "{}: nothing to serve: decorate functions with @udf (from udfgate import udf), "
     "or give public functions a type hint for every parameter and for the result"
 )
+UNSEEN = '; what is only given to a server under if __name__ == "__main__": is not seen'
 SKIPPED_MAX = 100
 
 
@@ -31,19 +32,21 @@ class _Text(SourceFileLoader):
 
 
 class Served:
-    """Finder of served files that import each other. files: by name."""
+    """Finder of served modules that are imported by name, or by each other. files: by name, "" for one of the path."""
 
     def __init__(self, files: dict) -> None:
         self.files = files
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
-        """The spec of a served file, if that is what the path has under the name."""
+        """The spec of a served module, if the path has it as a text."""
         file = self.files.get(name)
-        spec = PathFinder.find_spec(name) if file else None
-        origin = getattr(spec, "origin", None)
-        if not origin or os.path.realpath(origin) != os.path.realpath(file):
+        spec = None if file is None else PathFinder.find_spec(name, path)
+        if type(getattr(spec, "loader", None)) is not SourceFileLoader:
             return None
-        return spec_from_file_location(name, origin, loader=_Text(name, origin))
+        if file and os.path.realpath(spec.origin) != os.path.realpath(file):
+            return None
+        spec.loader = _Text(name, spec.origin)
+        return spec
 
 
 def import_served(name: str, file: str) -> object:
@@ -91,7 +94,8 @@ def found_in(module: object, name: str, skipped: list) -> list:
         elif len(skipped) < SKIPPED_MAX:
             skipped.append({"module": name, "name": value.__name__, "why": lack})
     if not found and not _serves_built_in(module):
-        raise LoadError(NOTHING.format(name), getattr(module, "__file__", None) or "")
+        unseen = UNSEEN if "udfgate.guests" in sys.modules else ""
+        raise LoadError(NOTHING.format(name) + unseen, getattr(module, "__file__", None) or "")
     return found
 
 

@@ -18,7 +18,9 @@ _COLUMNS = ("row", "error")  # what else a table has; its values have the functi
 def refuse_options(options: dict, name: str) -> None:
     """Raise Unserved for what table functions do not offer. name: of the function."""
     if name in _COLUMNS:
-        raise Unserved(f"{name} is the name of another column of a table function's answer; give it another one, name=…")
+        raise Unserved(
+            f"{name} is the name of another column of a table function's answer; give it another one, name=…"
+        )
     for option, allowed in _ONE_WAY.items():
         if option in options and options[option] not in allowed:
             raise Unserved(
