@@ -197,6 +197,20 @@ class Phases(WorkerCase):
         for before, after in zip(parts.fields, parts.fields[1:]):
             self.assertGreater(after["recv"], before["send"])
 
+    def test_rows_without_results_take_their_time_in_parts_too(self):
+        gate = self.load("""
+            import time
+            from typing import Iterator
+            from udfgate import udtf
+            @udtf
+            def barren(n: int) -> Iterator[int]:
+                time.sleep(0.03)
+                return iter(())
+            """)
+        sizes = [part.rows for part in Parts(gate, "barren", [0] * 12)]
+        self.assertEqual(sum(sizes), 0)
+        self.assertGreater(len(sizes), 1)
+
     def test_a_worker_without_table_functions_does_not_load_them(self):
         gate = self.load("""
             import sys

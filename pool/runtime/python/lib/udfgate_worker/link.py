@@ -42,7 +42,7 @@ class Link:
         """Wait for bytes while nothing is left. Ends the process at end of file: the gateway is gone.
 
         Most of a worker's time is spent here, and so is that of a timer which a body has left behind: what its handler
-        raises is told and forgotten, if nothing has been read.
+        raises is told and forgotten, if nothing has been read. While a body's own question waits here, it is the body's.
         """
         buffer = self.buffer
         buffer[_TYPE_AT] = 0
@@ -51,7 +51,12 @@ class Link:
                 end, rights, _, _ = self._receive(self._whole, RIGHTS_BYTES, CLOSE_ON_EXEC)
                 break
             except BaseException as e:
-                if buffer[_TYPE_AT] or getattr(e, "errno", None) is not None or issubclass(type(e), MemoryError):
+                if (
+                    self.owed
+                    or buffer[_TYPE_AT]
+                    or getattr(e, "errno", None) is not None
+                    or issubclass(type(e), MemoryError)
+                ):
                     raise  # a frame that was read is lost, or it is of the socket
                 _tell(e)
         if rights:

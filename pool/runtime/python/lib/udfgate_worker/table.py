@@ -227,7 +227,7 @@ class Run:
                         elif count > have:
                             owners += [row] * (count - have)
                         have = count
-                        if count and now() >= look:
+                        if now() >= look:  # also after rows without results: their time is a part's, too
                             look = self._looked(values)
                             if not look:
                                 return True
