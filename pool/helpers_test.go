@@ -484,21 +484,5 @@ func kill(t *testing.T, pid int) {
 	}
 }
 
-// socketClosed reports whether the worker has closed its end, seen from ours
-// without reading from it.
-func socketClosed(p *testProcess) bool {
-	raw, err := p.conn.SyscallConn()
-	if err != nil {
-		return true
-	}
-	closed := false
-	_ = raw.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: pollHungUp}}
-		n, err := unix.Poll(fds, 0)
-		closed = err == nil && n == 1
-	})
-	return closed
-}
-
 // emptyBatch has rows and no column.
 func emptyBatch(rows int64) *codec.Batch { return &codec.Batch{Rows: rows} }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/udfgate/udfgate"
+	"golang.org/x/sys/unix"
 )
 
 // What a busy machine may be too slow for is tried again, so that a test says
@@ -52,4 +53,20 @@ func (h *harness) spared(try func()) {
 		h.reaped(int(before)-1, ReapedCancelled)
 	}
 	h.t.Errorf("want the worker to survive, it did not in any of %d tries", tries)
+}
+
+// socketClosed reports whether the worker has closed its end, seen from ours
+// without reading from it.
+func socketClosed(p *testProcess) bool {
+	raw, err := p.conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	closed := false
+	_ = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: pollHungUp}}
+		n, err := unix.Poll(fds, 0)
+		closed = err == nil && n == 1
+	})
+	return closed
 }
