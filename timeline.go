@@ -175,6 +175,16 @@ type Work struct {
 	BodyNS, BodyCPUNS, ConversionWorkerNS, ConversionGatewayNS, CrossingNS int64
 }
 
+// Since is what w has more than old, which it had been.
+func (w Work) Since(old Work) Work {
+	return Work{
+		BodyNS: w.BodyNS - old.BodyNS, BodyCPUNS: w.BodyCPUNS - old.BodyCPUNS,
+		ConversionWorkerNS:  w.ConversionWorkerNS - old.ConversionWorkerNS,
+		ConversionGatewayNS: w.ConversionGatewayNS - old.ConversionGatewayNS,
+		CrossingNS:          w.CrossingNS - old.CrossingNS,
+	}
+}
+
 // Add sums o into w.
 func (w *Work) Add(o Work) {
 	w.BodyNS += o.BodyNS

@@ -38,12 +38,7 @@ type booked struct {
 func (x *exchange) book(w *walk) {
 	c, old := &w.call, &w.booked
 	x.ledger.Add(&c.Timeline)
-	x.work.Add(udfgate.Work{
-		BodyNS: c.Work.BodyNS - old.work.BodyNS, BodyCPUNS: c.Work.BodyCPUNS - old.work.BodyCPUNS,
-		ConversionWorkerNS:  c.Work.ConversionWorkerNS - old.work.ConversionWorkerNS,
-		ConversionGatewayNS: c.Work.ConversionGatewayNS - old.work.ConversionGatewayNS,
-		CrossingNS:          c.Work.CrossingNS - old.work.CrossingNS,
-	})
+	x.work.Add(c.Work.Since(old.work))
 	addCall(&x.bill, c, old)
 }
 

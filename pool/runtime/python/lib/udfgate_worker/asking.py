@@ -13,12 +13,8 @@ from udfgate_worker import BUILTINS as __builtins__  # noqa: F401
 from udfgate_worker.call import Calls
 from udfgate_worker.errors import cut
 from udfgate_worker.frames import (
-    ARENA,
     CONTEXT,
     COUNTS,
-    DATA,
-    DROP,
-    DROP_HEAD,
     HEADER,
     LOG,
     ONE_HEAD,
@@ -27,7 +23,7 @@ from udfgate_worker.frames import (
 )
 from udfgate_worker.function import Function
 from udfgate_worker.plainjson import decode, encode
-from udfgate_worker.region import map_arena
+from udfgate_worker.region import tidied
 
 EVERYTHING, CANCELLED = 1, 2  # what a CONTEXT frame asks for
 CANCELLED_NS_EVERY = 10_000_000
@@ -130,18 +126,11 @@ class Asking:
         link, arenas, aside = self.link, self.calls.arenas, []
         answer = None
         while answer is None:
-            kind, flags, call, at, length = link.frame()
-            if kind == CONTEXT:
-                link.owed -= 1
-                if not link.owed:
-                    answer = decode(bytes(link.buffer[at : at + length]))
-            elif kind == ARENA:
-                map_arena(link, arenas, flags, at, length)
-            elif kind == DROP:
-                arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
-            elif kind == DATA:
-                arenas.write(link.buffer, at, length)
-            else:
+            frame = kind, flags, call, at, length = link.frame()
+            if kind == CONTEXT and link.owed == 1:  # earlier ones answer questions that were broken off
+                link.owed = 0
+                answer = decode(bytes(link.buffer[at : at + length]))
+            elif not tidied(link, arenas, frame):
                 aside.append(HEADER.pack(length, kind, flags, call) + link.buffer[at : at + length])
         if aside:
             link.unread(b"".join(aside))

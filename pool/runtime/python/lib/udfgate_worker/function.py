@@ -15,9 +15,9 @@ class Function:
     the gateway prefers for this worker. `ones` and `blocks` pair the readers with where their fields begin. `one`
     encodes a single row (see encode.py), `marshal` says that results are in marshal form.
 
-    `listing`: the body takes whole columns, as lists or, with a vectors.Vector in `vector`, as a library's. `skip`: rows with a null argument are not given to it. `elementwise`: its rows do
-    not depend on each other. `mutable`: an argument is of a class that a body can change. `table`: a table.Table, of a
-    table function.
+    `listing`: the body takes whole columns, as lists or, with a vectors.Vector in `vector`, as a library's. `skip`: rows
+    with a null argument are not given to it. `elementwise`: its rows do not depend on each other. `mutable`: an argument
+    is of a class that a body can change. `table`: a table.Table, of a table function.
     """
 
     def __init__(self, name: str, body: object, args: list, names: list, result: tuple, views: dict) -> None:

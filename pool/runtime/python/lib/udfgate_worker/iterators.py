@@ -42,6 +42,14 @@ class Awaited:
         self.steps.close()
 
 
+def let_go(rows: object) -> None:
+    """Close an iterator over rows, if it can be closed, whatever it does about it."""
+    try:
+        getattr(rows, "close", bool)()
+    except BaseException:
+        pass
+
+
 def begun(value: object) -> object:
     """The iterator over the rows that a body has returned. Raises Misfit, and what the value's own code raises."""
     its = type(value)

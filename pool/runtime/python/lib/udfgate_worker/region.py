@@ -81,20 +81,14 @@ class Region:
         aside: list[bytes] = []
         answer = -1
         while answer == -1:
-            kind, flags, call, at, length = link.frame()
-            if kind == ARENA and self.take_up(flags, at, length):
-                answer = None
+            frame = kind, flags, call, at, length = link.frame()
+            if kind == ARENA:
+                answer = None if self.take_up(flags, at, length) else answer
             elif kind == REFUSE:
                 (answer,) = BYTES.unpack_from(link.buffer, at)
-            elif kind == DROP:
-                self.arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
-            elif kind == DATA:
-                self.arenas.write(link.buffer, at, length)
-            elif kind == CONTEXT and link.owed:
-                link.owed -= 1
             elif kind == CALL:
                 aside.append(HEADER.pack(length, kind, flags, call) + link.buffer[at : at + length])
-            elif kind != ARENA and not flags & SKIPPABLE:
+            elif not tidied(link, self.arenas, frame) and not flags & SKIPPABLE:
                 raise ProtocolError(f"frame of type {kind} in answer to NEED")
         if aside:
             link.unread(b"".join(aside))
@@ -125,6 +119,26 @@ class Region:
         view[:kept] = self.view[self.base : self.base + kept]
         self.arena, self.view, self.base, self.limit = arena, view, 0, size
         return True
+
+
+def tidied(link: Link, arenas: Arenas, frame: tuple) -> bool:
+    """See to a frame that is of no call's concern, whatever the worker waits for; False if it is another.
+
+    frame: as Link.frame returns it. An answer to CONTEXT is one that comes too late: a signal handler's exception has
+    broken into the question.
+    """
+    kind, flags, _, at, length = frame
+    if kind == ARENA:
+        map_arena(link, arenas, flags, at, length)
+    elif kind == DROP:
+        arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
+    elif kind == DATA:
+        arenas.write(link.buffer, at, length)
+    elif kind == CONTEXT and link.owed:
+        link.owed -= 1
+    else:
+        return False
+    return True
 
 
 def map_arena(link: Link, arenas: Arenas, flags: int, at: int, length: int) -> tuple:

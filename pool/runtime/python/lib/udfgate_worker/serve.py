@@ -11,14 +11,9 @@ from udfgate_worker.arenas import Arenas
 from udfgate_worker.call import Calls, peak_bytes
 from udfgate_worker.errors import describe, traceback_of
 from udfgate_worker.frames import (
-    ARENA,
     BYE,
     BYTES,
     CALL,
-    CONTEXT,
-    DATA,
-    DROP,
-    DROP_HEAD,
     HELLO,
     LOAD,
     LOADED,
@@ -34,7 +29,7 @@ from udfgate_worker.frames import (
 )
 from udfgate_worker.link import Link
 from udfgate_worker.plainjson import decode, encode
-from udfgate_worker.region import map_arena
+from udfgate_worker.region import tidied
 from udfgate_worker.single import serve_single_rows
 
 PROTOCOL_DESCRIPTOR = 3
@@ -128,13 +123,7 @@ class Worker:
     def _other(self, kind: int, flags: int, call: int, at: int, length: int) -> None:
         now = monotonic_ns()
         link = self.link
-        if kind == ARENA:
-            map_arena(link, self.arenas, flags, at, length)
-        elif kind == DATA:
-            self.arenas.write(link.buffer, at, length)
-        elif kind == DROP:
-            self.arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
-        elif kind == PING:
+        if kind == PING:
             link.put(PONG, call, BYTES.pack(now))
         elif kind == RECODE:
             self.calls.recode(call)
@@ -144,9 +133,7 @@ class Worker:
             self.loaded = True
             self._load(call, bytes(link.buffer[at : at + length]))
             link.shrink()
-        elif kind == CONTEXT and link.owed:  # a signal handler's exception has broken into a question
-            link.owed -= 1
-        elif not flags & SKIPPABLE:
+        elif not tidied(link, self.arenas, (kind, flags, call, at, length)) and not flags & SKIPPABLE:
             raise ProtocolError(f"frame of type {kind} is not expected here")
 
     def _load(self, call: int, data: bytes) -> None:

@@ -14,11 +14,7 @@ from udfgate_worker.frames import (
     ARENA,
     BYE,
     CALL,
-    CONTEXT,
-    DATA,
     DONE,
-    DROP,
-    DROP_HEAD,
     FAILED,
     FORM_ARROW,
     HEADER,
@@ -32,10 +28,10 @@ from udfgate_worker.frames import (
     ProtocolError,
 )
 from udfgate_worker.function import Function
-from udfgate_worker.iterators import GENERATOR, Awaited, begun
+from udfgate_worker.iterators import GENERATOR, Awaited, begun, let_go
 from udfgate_worker.keeping import Keeper, exact_or_failed, rows_failed
 from udfgate_worker.modes import Clock
-from udfgate_worker.region import TooLarge
+from udfgate_worker.region import TooLarge, tidied
 from udfgate_worker.result import Outcome, Times
 from udfgate_worker.rows import PART_BYTES_MAX, SIZED, copier, fitting, weight
 from udfgate_worker.segment import Segment, read_block
@@ -399,12 +395,7 @@ class Run:
     def _let_go(self) -> None:
         """Close the generator of the row that is running, whatever it does about it."""
         iterator, self.iterator = self.iterator, None
-        close = getattr(iterator, "close", None)
-        if close is not None:
-            try:
-                close()
-            except BaseException:
-                pass
+        let_go(iterator)
 
     def stop(self) -> None:
         """Run no further row."""
@@ -427,7 +418,7 @@ class Run:
         """
         link, region, call = calls.link, self.region, self.region.call
         while not self.over:
-            kind, flags, about, at, length = link.frame()
+            frame = kind, flags, about, at, length = link.frame()
             now = monotonic_ns()
             if kind == NEXT and about == call:
                 if length < NEXT_HEAD.size:
@@ -438,17 +429,11 @@ class Run:
                 calls.recode(about)
             elif kind == ARENA:
                 region.take_up(flags, at, length)
-            elif kind == DROP:
-                calls.arenas.drop(*DROP_HEAD.unpack_from(link.buffer, at))
-            elif kind == DATA:
-                calls.arenas.write(link.buffer, at, length)
             elif kind == CALL:
                 self.aside.append(HEADER.pack(length, kind, flags, about) + link.buffer[at : at + length])
-            elif kind == CONTEXT and link.owed:  # as in serve.py
-                link.owed -= 1
             elif kind == BYE:
                 self.aside.append(HEADER.pack(length, kind, flags, about))
                 self.stop()
-            elif not flags & SKIPPABLE:
+            elif not tidied(link, calls.arenas, frame) and not flags & SKIPPABLE:
                 raise ProtocolError(f"frame of type {kind} is not expected while a table function waits for NEXT")
         return 0, 0, True

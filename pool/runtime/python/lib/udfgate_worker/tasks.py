@@ -193,20 +193,12 @@ def worker_loop() -> Loop:
 
 def run(awaitable: object) -> object:
     """Await on the worker's event loop, in a task of its own: the result, or what it raises. Main thread only."""
-
-    async def wait() -> object:
-        return await awaitable
-
-    return _run(wait())
-
-
-def _run(coroutine: object) -> object:
     ended: list = []
     loop = worker_loop()
 
     async def whole() -> None:
         try:
-            ended.append((await coroutine, None))
+            ended.append((await awaitable, None))
         except BaseException as e:
             ended.append((None, e))
 

@@ -17,8 +17,9 @@ SLICE_ROWS_MAX = 16  # a slice is judged when it is over, and its first row may 
 class Threads:
     """Runs the rows of a body in threads, once it is seen to wait.
 
-    Rows run one after the other at first, in slices that grow to SLICE_ROWS_MAX. When a slice has spent more time waiting than computing,
-    the rest of the chunk goes through the threads, which are kept: what only computes would gain nothing from them.
+    Rows run one after the other at first, in slices that grow to SLICE_ROWS_MAX. When a slice has spent more time
+    waiting than computing, the rest of the chunk goes through the threads, which are kept: what only computes would gain
+    nothing from them.
     """
 
     def __init__(self, body: object, at_once: int) -> None:
@@ -79,9 +80,8 @@ class Threads:
         wanted = min(self.at_once, left)
         self._start(wanted)
         wanted = min(wanted, self.started)
-        if not wanted:  # the system gives no thread
-            while block.next < block.stop:
-                self._slice_alone(block)
+        if not wanted:  # the system gives no thread: in this one, whose processor time the clock has
+            _Job(self.body, block, 1, False).run()
             return
         job = _Job(self.body, block, wanted, measure)
         for _ in range(wanted):
@@ -91,13 +91,6 @@ class Threads:
                 job.done.acquire()
             except BaseException as e:  # of a signal handler
                 report(e)
-
-    def _slice_alone(self, block: Block) -> None:
-        at = block.take()
-        try:
-            block.values[at] = block.context.copy().run(self.body, *block.args(at))
-        except BaseException as e:
-            block.fail(at, e)
 
     def _start(self, wanted: int) -> None:
         if self.jobs is None:

@@ -84,7 +84,7 @@ def _raised(error: BaseException) -> _Wrong:
 
 def _row(function: Function, row: list) -> None:
     value = _run(function.body, row)
-    if getattr(function, "table", None) is not None:
+    if function.table is not None:
         try:
             values = _rows(value)
         except Misfit as e:
@@ -98,16 +98,13 @@ def _row(function: Function, row: list) -> None:
 
 def _rows(value: object) -> list:
     """The first rows of what a table function has returned, which is closed then, whatever it does about that."""
-    from udfgate_worker.table import begun
+    from udfgate_worker.iterators import begun, let_go
 
     rows = begun(value)
     try:
         return list(islice(rows, TABLE_ROWS_MAX))
     finally:
-        try:
-            getattr(rows, "close", bool)()
-        except BaseException:
-            pass
+        let_go(rows)
 
 
 def _exact(function: Function, values: list) -> None:
